@@ -1,0 +1,42 @@
+# `make demo` and `make test` need Python 3.10 or newer and make; everything else goes into .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test lint bench faults clean
+
+demo: $(VENV)/partita
+	$(BIN)/partita demo
+
+test: $(VENV)/test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest -n auto
+
+lint: $(VENV)/test
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/mypy
+
+bench: $(VENV)/partita
+	$(BIN)/python benchmarks/run.py
+
+# Puts known faults into copies of the engine, one at a time; each must be caught by a test.
+faults: $(VENV)/test
+	$(BIN)/python tests/faults.py
+
+clean:
+	rm -rf $(VENV)
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/partita: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) --editable .
+	touch $@
+
+$(VENV)/test: $(VENV)/partita requirements-test.txt
+	$(PIP) --requirement requirements-test.txt
+	touch $@

@@ -1,0 +1,1 @@
+"""Partita: personalized federated learning by partial-model personalization."""

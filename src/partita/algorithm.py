@@ -1,0 +1,169 @@
+"""What is an algorithm? A frozen record of choices, and the three functions that interpret it."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from torch import Tensor
+
+from .client import Client
+from .errors import PartitaError
+from .phases import Phase, Stage
+from .randomness import Moment
+from .selectors import NETWORK, Selector
+from .server import Averaging, Server, Update
+from .task import Task
+from .tensors import Tensors, network_name, only
+from .views import PLAIN, View
+
+RunPhase = Callable[[Phase, Sequence[Client], Sequence[Tensors]], list[Tensors]]
+
+
+def weights_of_task(client: Client) -> Tensors:
+    """The initial weights of the network."""
+    return client.task.weights
+
+
+def received_replaces_own(tensors: Tensors, client: Client) -> Tensors:
+    """What was received replaces what the client had."""
+    return tensors | client.received
+
+
+def all_that_is_shared(before: Tensors, after: Tensors, client: Client) -> tuple[Tensors, Tensors | None]:
+    """Every shared tensor, whole."""
+    return after, None
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """Phases of the server itself, after each aggregation, on a sample of all training data that it holds."""
+
+    fraction: float
+    phases: tuple[Phase, ...]
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """A client holds named tensors. In a round it starts, runs phases and uploads; before use it fine-tunes."""
+
+    name: str
+    shared: Selector = NETWORK
+    """What travels. All else stays on the client."""
+    keep: Selector | None = None
+    """What a client keeps between rounds, of the tensors that `expand` makes: by default what is not shared."""
+    personal: Selector | None = None
+    """The part of the network that is meant to be personal."""
+    expand: Callable[[Client], Tensors] = weights_of_task
+    """All tensors that a client holds before its first round."""
+    start: Callable[[Tensors, Client], Tensors] = received_replaces_own
+    phases: tuple[Stage, ...] = ()
+    finetune: tuple[Stage, ...] = ()
+    upload: Callable[[Tensors, Tensors, Client], tuple[Tensors, Tensors | None]] = all_that_is_shared
+    """Of the tensors before and after the phases: values, and a mask of the entries sent. What is not shared stays."""
+    view: View = PLAIN
+    predict: Callable[[Tensors, Tensor, Client], Tensor] | None = None
+    """How the client's model answers, where that is more than the network with the view's weights."""
+    server: Server = field(default_factory=Averaging)
+    refinement: Refinement | None = None
+
+    def outputs(self, tensors: Tensors, inputs: Tensor, client: Client) -> Tensor:
+        if self.predict:
+            return self.predict(tensors, inputs, client)
+        return client.task.outputs(self.view.weights(tensors, client.task.network), inputs)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a round leaves of a client: what it keeps, what it uploads, and its tensors right after training."""
+
+    own: Tensors
+    update: Update
+    tensors: Tensors
+
+
+def shared_names(algorithm: Algorithm, task: Task, names: Iterable[str]) -> frozenset[str]:
+    """The names that travel: counters never do, running statistics as the task says."""
+    network = task.network
+    at_home = network.buffers if task.buffers == "local" else network.counters
+    universe = frozenset(names)
+    return frozenset(n for n in algorithm.shared(network, universe) if network_name(n) not in at_home)
+
+
+def kept_names(algorithm: Algorithm, task: Task, names: Iterable[str]) -> frozenset[str]:
+    """The names that a client keeps between rounds. A counter follows its layer: a shared one's starts anew."""
+    universe = frozenset(names)
+    kept = (~algorithm.shared if algorithm.keep is None else algorithm.keep)(task.network, universe)
+    return kept | (universe & task.network.buffers if task.buffers == "local" else frozenset())
+
+
+def initial_state(algorithm: Algorithm, client: Client, sizes: Sequence[int]) -> Tensors:
+    """The server's state before the first round; `client` is any, before its first."""
+    tensors = algorithm.expand(client)
+    return algorithm.server.init(only(tensors, shared_names(algorithm, client.task, tensors)), sizes)
+
+
+def begin(algorithm: Algorithm, client: Client) -> Tensors:
+    """The client's tensors at the start of a round, or before fine-tuning."""
+    return algorithm.start(algorithm.expand(client) | client.own, client)
+
+
+def client_round(algorithm: Algorithm, clients: Sequence[Client], run_phase: RunPhase) -> list[Trained]:
+    """One round of each client: start, train, upload, keep."""
+    before = [begin(algorithm, client) for client in clients]
+    after = _run(algorithm.phases, clients, before, run_phase)
+    return [_finish(algorithm, *each) for each in zip(clients, before, after, strict=True)]
+
+
+def server_round(
+    algorithm: Algorithm,
+    state: Tensors,
+    updates: Sequence[Update],
+    moment: Moment,
+    own: Client,
+    run_phase: RunPhase,
+) -> Tensors:
+    """The server's state after the updates of a round; `own` holds the server's data, for its own phases."""
+    state = algorithm.server.aggregate(state, updates, moment, own.task.network)
+    if algorithm.refinement:
+        holder = replace(own, received=algorithm.server.download(state, own.id, moment), moment=moment)
+        [refined] = _run(algorithm.refinement.phases, [holder], [begin(algorithm, holder)], run_phase)
+        state = state | only(refined, shared_names(algorithm, own.task, refined))
+    return state
+
+
+def personalize(algorithm: Algorithm, clients: Sequence[Client], run_phase: RunPhase) -> list[Tensors]:
+    """The tensors each client uses its model with. Nothing is kept: the clients' state stays as it was."""
+    before = [begin(algorithm, client) for client in clients]
+    tuning = [replace(client, purpose="finetune") for client in clients]
+    return _run(algorithm.finetune, tuning, before, run_phase)
+
+
+def _run(
+    stages: Sequence[Stage], clients: Sequence[Client], tensors: list[Tensors], run_phase: RunPhase
+) -> list[Tensors]:
+    for stage in stages:
+        if isinstance(stage, Phase):
+            tensors = run_phase(stage, clients, tensors)
+        else:
+            tensors = [stage(own, client) for own, client in zip(tensors, clients, strict=True)]
+    return tensors
+
+
+def _finish(algorithm: Algorithm, client: Client, before: Tensors, after: Tensors) -> Trained:
+    shared = shared_names(algorithm, client.task, after)
+    values, mask = algorithm.upload(before, after, client)
+    values = only(values, sorted(shared))
+    if mask is not None:
+        stray = {n for n, m in mask.items() if n in values and m.shape != values[n].shape}
+        if stray:
+            raise PartitaError(
+                f"{algorithm.name}: masks of another shape than their tensors: {', '.join(sorted(stray))}."
+            )
+    update = Update(
+        client=client.id,
+        values=values,
+        samples=len(client.train),
+        batches=client.batches_per_epoch(len(client.train)),
+        mask=mask,
+    )
+    kept = kept_names(algorithm, client.task, algorithm.expand(client))
+    return Trained(own=only(after, sorted(kept)), update=update, tensors=after)

@@ -1,0 +1,1 @@
+"""One file per algorithm: file name = function name = CLI name; keyword arguments are the hyperparameters."""

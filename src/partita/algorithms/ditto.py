@@ -1,0 +1,42 @@
+"""Ditto. Li et al., 2021, https://arxiv.org/abs/2012.04221"""
+
+import warnings
+
+from ..algorithm import Algorithm
+from ..client import Client
+from ..errors import DegenerateWarning
+from ..optimizers import SGD, Optimizer
+from ..penalties import Proximal
+from ..phases import Phase
+from ..selectors import NETWORK
+from ..tensors import Tensors, prefixed
+from ..views import copy
+
+PERSONAL = copy("personal/")
+
+
+def ditto(
+    *,
+    strength: float = 0.75,
+    epochs: int = 1,
+    optimizer: Optimizer = SGD(0.1),
+    personal_epochs: int = 1,
+    personal_optimizer: Optimizer | None = None,
+) -> Algorithm:
+    """FedAvg, and beside it a personal network near the received one by (strength / 2) |v - w_t|^2."""
+    if strength == 0:
+        warnings.warn("Ditto with strength = 0 is local training. Set strength > 0.", DegenerateWarning, stacklevel=2)
+    near = Phase(
+        PERSONAL.place(NETWORK),
+        personal_optimizer or optimizer,
+        epochs=personal_epochs,
+        view=PERSONAL,
+        penalty=Proximal(strength),
+    )
+    return Algorithm(
+        "ditto", expand=_with_personal, phases=(Phase(NETWORK, optimizer, epochs=epochs), near), view=PERSONAL
+    )
+
+
+def _with_personal(client: Client) -> Tensors:
+    return client.task.weights | prefixed("personal/", client.task.weights)

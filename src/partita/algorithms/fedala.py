@@ -1,0 +1,93 @@
+"""FedALA. Zhang et al., 2023, https://arxiv.org/abs/2212.01197"""
+
+import statistics
+
+import torch
+
+from ..algorithm import Algorithm
+from ..client import Client
+from ..network import Network
+from ..optimizers import SGD, Optimizer
+from ..phases import Phase
+from ..samples import Samples
+from ..selectors import NETWORK, below, last_tensors
+from ..tensors import Tensors, only, prefixed, under
+from ..views import PLAIN, View
+
+STARTED = "fedala/started"
+
+
+def fedala(
+    *,
+    layers: int = 2,
+    mix_lr: float = 1.0,
+    mix_init: float = 1.0,
+    fraction: float = 0.8,
+    threshold: float = 0.1,
+    max_start_epochs: int = 100,
+    epochs: int = 1,
+    optimizer: Optimizer = SGD(0.005),
+) -> Algorithm:
+    """Learn for every weight of the last `layers` tensors how much to take of the received one, then train all."""
+    top = last_tensors(layers)
+
+    def expand(client: Client) -> Tensors:
+        """The weights, their mixture and whether it was ever learned."""
+        weights = client.task.weights
+        mixed = only(weights, sorted(top(client.task.network, frozenset(weights))))
+        mix = {name: torch.full_like(tensor, mix_init) for name, tensor in mixed.items()}
+        return weights | prefixed("mix/", mix) | {STARTED: torch.zeros(())}
+
+    def start(tensors: Tensors, client: Client) -> Tensors:
+        """The received weights, but in the mixed layers beside the client's own."""
+        received = only(client.received, under("mix/", tensors))
+        own = only(tensors, received) if client.own else received
+        return tensors | client.received | own | prefixed("received/", received)
+
+    learn_mixture = Phase(
+        below("mix/"),
+        SGD(mix_lr),
+        epochs=lambda client: _mixture_epochs(client, max_start_epochs),
+        until=lambda losses: len(losses) >= 10 and statistics.pstdev(losses[-10:]) < threshold,
+        view=MIXED,
+        project=lambda name, tensor: tensor.clamp(0, 1),
+        samples=lambda client: _slice(client, fraction),
+    )
+    return Algorithm(
+        "fedala",
+        keep=top | below("mix/") | below("fedala/"),
+        expand=expand,
+        start=start,
+        phases=(learn_mixture, _settle, Phase(NETWORK, optimizer, epochs=epochs)),
+        finetune=(learn_mixture, _settle),
+    )
+
+
+def _mixture_epochs(client: Client, at_first: int) -> int:
+    """None without weights of one's own, many the first time, then one."""
+    if not client.own:
+        return 0
+    return 1 if client.own[STARTED] else at_first
+
+
+def _slice(client: Client, fraction: float) -> Samples:
+    """A contiguous random part of the training data."""
+    size = max(1, int(fraction * len(client.train)))
+    begin = int(torch.randint(len(client.train) - size + 1, (), generator=client.generator("fedala")))
+    return client.train.take(slice(begin, begin + size))
+
+
+def _mixed(tensors: Tensors, network: Network) -> Tensors:
+    """own + (received - own) * mix"""
+    weights = PLAIN.weights(tensors, network)
+    mix, received = under("mix/", tensors), under("received/", tensors)
+    return weights | {n: weights[n] + (received[n] - weights[n]) * mix[n] for n in mix}
+
+
+MIXED = View("own + (received - own) * mix", _mixed, lambda selector: below("mix/", selector))
+
+
+def _settle(tensors: Tensors, client: Client) -> Tensors:
+    """The mixture becomes the weights."""
+    started = torch.ones(()) if client.own else tensors[STARTED]
+    return tensors | _mixed(tensors, client.task.network) | {STARTED: started}

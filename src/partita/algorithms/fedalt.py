@@ -1,0 +1,34 @@
+"""FedAlt. Pillutla et al., 2022, https://arxiv.org/abs/2204.03809"""
+
+from dataclasses import replace
+from typing import Literal
+
+from ..algorithm import Algorithm
+from ..optimizers import SGD
+from ..penalties import Proximal
+from ..phases import Phase
+from ..selectors import HEAD, NETWORK, Selector
+from .fedsim import PersonalInit, fedsim
+
+
+def fedalt(
+    *,
+    personal: Selector = HEAD,
+    personal_epochs: int = 1,
+    epochs: int = 1,
+    max_personal_steps: int | None = None,
+    optimizer: SGD = SGD(0.1),
+    personal_optimizer: SGD | None = None,
+    stateful: bool = True,
+    personal_init: PersonalInit = "common",
+    regularization: float = 0.0,
+    toward: Literal["initial", "zero"] = "initial",
+) -> Algorithm:
+    """Train the personal part, then the shared part with the new personal one; average the shared part."""
+    near = Proximal(2 * regularization, to=toward) if regularization else None
+    adapt = Phase(
+        personal, personal_optimizer or optimizer, epochs=personal_epochs, steps=max_personal_steps, penalty=near
+    )
+    learn = Phase(NETWORK & ~personal, optimizer, epochs=epochs)
+    partition = fedsim(personal=personal, stateful=stateful, personal_init=personal_init)
+    return replace(partition, name="fedalt", phases=(adapt, learn))

@@ -1,0 +1,38 @@
+"""FedBABU. Oh et al., 2022, https://arxiv.org/abs/2106.06042"""
+
+from dataclasses import replace
+
+from ..algorithm import Algorithm
+from ..initialization import HeadInit, with_head
+from ..optimizers import SGD, Optimizer
+from ..phases import Phase
+from ..schedules import DECAY
+from ..selectors import BODY, HEAD, NETWORK, NOTHING, Selector, first_blocks
+
+
+def fedbabu(
+    *,
+    epochs: int = 10,
+    optimizer: SGD = SGD(0.1, momentum=0.9, schedule=DECAY),
+    head_init: HeadInit = "default",
+    zero_head_bias: bool = False,
+    head_rate: float = 0.0,
+    blocks: int | None = None,
+    finetune_part: Selector = NETWORK,
+    finetune_epochs: int = 5,
+    finetune_optimizer: Optimizer = SGD(0.001, momentum=0.9),
+) -> Algorithm:
+    """Train the body (or its first `blocks`) under a head that stays as drawn, average it; fine-tune before use.
+
+    `head_rate` trains and shares the head too, at this fraction of the body's learning rate.
+    """
+    learned = NETWORK if head_rate else BODY if blocks is None else first_blocks(blocks)
+    rated = replace(optimizer, rates=((HEAD, head_rate),)) if head_rate else optimizer
+    return Algorithm(
+        "fedbabu",
+        shared=learned,
+        keep=NOTHING,
+        expand=with_head(head_init, zero_bias=zero_head_bias),
+        phases=(Phase(learned, rated, epochs=epochs),),
+        finetune=(Phase(finetune_part, finetune_optimizer, epochs=finetune_epochs),),
+    )

@@ -1,0 +1,18 @@
+"""FedPer. Arivazhagan et al., 2019, https://arxiv.org/abs/1912.00818"""
+
+from dataclasses import replace
+
+from ..algorithm import Algorithm
+from ..optimizers import SGD
+from ..phases import Phase
+from ..selectors import last_blocks
+from .fedsim import PersonalInit, fedsim
+
+
+def fedper(*, blocks: int = 1, epochs: int = 4, optimizer: SGD = SGD(0.01), head_warmup_epochs: int = 0,
+           personal_init: PersonalInit = "common", stateful: bool = True) -> Algorithm:  # fmt: skip
+    """Share the base, keep the last blocks, train both together; a warm-up trains the kept ones first."""
+    own = last_blocks(blocks)
+    joint = fedsim(personal=own, epochs=epochs, optimizer=optimizer, personal_init=personal_init, stateful=stateful)
+    warm_up = (Phase(own, optimizer, epochs=head_warmup_epochs),) if head_warmup_epochs else ()
+    return replace(joint, name="fedper", phases=(*warm_up, *joint.phases))

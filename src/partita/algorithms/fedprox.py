@@ -1,0 +1,24 @@
+"""FedProx. Li et al., 2020, https://arxiv.org/abs/1812.06127"""
+
+import warnings
+from dataclasses import replace
+
+from ..algorithm import Algorithm
+from ..errors import DegenerateWarning
+from ..penalties import Proximal, together
+from ..phases import Phase, Stage
+from ..views import PLAIN
+from .fedavg import fedavg
+
+
+def fedprox(*, mu: float = 0.01, on: Algorithm = fedavg()) -> Algorithm:
+    """Keep shared tensors near the received ones by (mu / 2) |w - w_t|^2; on FedAvg, or on any other method."""
+    if mu == 0:
+        warnings.warn(f"FedProx with mu = 0 is {on.name}. Set mu > 0.", DegenerateWarning, stacklevel=2)
+
+    def drawn(stage: Stage) -> Stage:
+        if isinstance(stage, Phase) and stage.view == PLAIN:
+            return replace(stage, penalty=together(stage.penalty, Proximal(mu)))
+        return stage
+
+    return replace(on, name=f"fedprox({on.name})", phases=tuple(map(drawn, on.phases)))

@@ -1,0 +1,35 @@
+"""FedSim. Pillutla et al., 2022, https://arxiv.org/abs/2204.03809"""
+
+from typing import Literal
+
+from ..algorithm import Algorithm, weights_of_task
+from ..initialization import independent
+from ..optimizers import SGD
+from ..penalties import Proximal
+from ..phases import Phase
+from ..selectors import HEAD, NETWORK, NOTHING, Selector
+
+PersonalInit = Literal["common", "independent"]
+
+
+def fedsim(
+    *,
+    personal: Selector = HEAD,
+    epochs: int = 1,
+    max_steps: int | None = None,
+    optimizer: SGD = SGD(0.1),
+    stateful: bool = True,
+    personal_init: PersonalInit = "common",
+    regularization: float = 0.0,
+    toward: Literal["initial", "zero"] = "initial",
+) -> Algorithm:
+    """Train the shared and the personal part together; average the shared part."""
+    near = Proximal(2 * regularization, to=toward, on=personal) if regularization else None
+    return Algorithm(
+        "fedsim",
+        shared=NETWORK & ~personal,
+        personal=personal,
+        keep=personal if stateful else NOTHING,
+        expand=weights_of_task if personal_init == "common" else independent(personal),
+        phases=(Phase(NETWORK, optimizer, epochs=epochs, steps=max_steps, penalty=near),),
+    )

@@ -1,0 +1,24 @@
+"""Fine-tuning before use, after any method."""
+
+from dataclasses import replace
+
+from ..algorithm import Algorithm
+from ..optimizers import SGD, Optimizer
+from ..penalties import Penalty
+from ..phases import Phase
+from ..selectors import NETWORK, Selector
+from .fedavg import fedavg
+
+
+def finetune(
+    *,
+    on: Algorithm = fedavg(),
+    part: Selector | None = None,
+    epochs: int = 5,
+    optimizer: Optimizer = SGD(0.001, momentum=0.9),
+    penalty: Penalty | None = None,
+) -> Algorithm:
+    """Train a copy on the client's data before it is used: the personal part, or all where nothing is personal."""
+    chosen = part or on.personal or NETWORK
+    tuning = Phase(on.view.place(chosen), optimizer, epochs=epochs, view=on.view, penalty=penalty)
+    return replace(on, name=f"finetune({on.name})", finetune=(*on.finetune, tuning))

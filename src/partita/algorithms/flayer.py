@@ -1,0 +1,108 @@
+"""FLAYER. Chen et al., 2024, https://arxiv.org/abs/2412.07062"""
+
+from dataclasses import replace
+from typing import Literal
+
+import torch
+
+from ..algorithm import Algorithm
+from ..client import Client
+from ..layerwise import Layerwise, official_factors, paper_factors
+from ..masks import largest_changes, official_changes
+from ..optimizers import SGD
+from ..phases import Phase, Stage
+from ..selectors import HEAD, Selector, below
+from ..tensors import Tensors, network_name
+from .fedavg import fedavg
+
+ACCURACY = "flayer/accuracy"
+
+
+def flayer(
+    *,
+    on: Algorithm = fedavg(optimizer=SGD(0.005)),
+    variant: Literal["paper", "official"] = "paper",
+    head: Selector = HEAD,
+    agg: Literal["auto", "accuracy", "received", "own", "none"] = "auto",
+    lr: bool = True,
+    mask: bool = True,
+    recompute: Literal["round", "epoch", "step"] | None = None,
+    max_factor: float | None = None,
+    middle_rate: float = 1.0,
+    head_rate: float = 0.2,
+    joint_mask: bool = False,
+    dilute: bool = False,
+    head_warmup_epochs: int | None = None,
+    accuracy_of: Literal["held_out", "train"] = "held_out",
+) -> Algorithm:
+    """Blend the head by the client's accuracy (agg), learn by layer (lr), send the largest changes (mask).
+
+    The three parts act on FedAvg or on another method. `agg` may also take the head as received or the client's own
+    in place of the blend; `auto` leaves FedALA's own initialisation alone. `variant="official"` does what the
+    published code does: its layers, rates (`middle_rate` 20 for its CNN) and masks, a head epoch before each use, and
+    the accuracy of the model it began with. `dilute` averages unsent entries as zeros.
+    """
+    official = variant == "official"
+    agg = ("none" if on.name == "fedala" else "accuracy") if agg == "auto" else agg
+    trust = {"received": 0.0, "own": 1.0}.get(agg)
+    warmup_epochs = int(official) if head_warmup_epochs is None else head_warmup_epochs
+    factors = official_factors(middle_rate, head_rate) if official else paper_factors(max_factor)
+
+    def blend_head(tensors: Tensors, client: Client) -> Tensors:
+        """The head becomes accuracy * own + (1 - accuracy) * received (equation 2)."""
+        share = tensors[ACCURACY] if trust is None else trust
+        blended: Tensors = {}
+        for name in on.view.place(head)(client.task.network, frozenset(tensors)):
+            own = client.own.get(name)
+            # Where the method keeps its own, the received one; where it made another, that.
+            other = client.received[network_name(name)] if tensors[name] is own else tensors[name]
+            blended[name] = other if own is None else share * own + (1 - share) * other
+        return tensors | blended
+
+    def note_accuracy(tensors: Tensors, client: Client) -> Tensors:
+        """Note how well the model does on held-out data, for the next round's blend."""
+        samples = client.held_out if accuracy_of == "held_out" else client.train
+        accuracy = client.task.accuracy(on.view.weights(tensors, client.task.network), samples)
+        return tensors | {ACCURACY: torch.full_like(tensors[ACCURACY], accuracy)}
+
+    def layerwise(stage: Stage) -> Stage:
+        if lr and isinstance(stage, Phase) and stage.view == on.view and isinstance(stage.optimizer, SGD):
+            rates = Layerwise(stage.optimizer, factors, recompute=recompute or ("epoch" if official else "round"))
+            return replace(stage, optimizer=rates)
+        return stage
+
+    def upload(before: Tensors, after: Tensors, client: Client) -> tuple[Tensors, Tensors | None]:
+        """Of what the method uploads, the entries that changed most."""
+        values, _ = on.upload(before, after, client)
+        network, common = client.task.network, {name: t for name, t in values.items() if name in before}
+        masks = (
+            official_changes(before, common, network)
+            if official
+            else largest_changes(before, common, network, jointly=joint_mask)
+        )
+        if dilute:
+            return values | {name: values[name] * masks[name] for name in masks}, None
+        return values, masks
+
+    training = tuple(map(layerwise, on.phases))
+    at, trains = next((i, s) for i, s in enumerate(on.phases) if isinstance(s, Phase) and s.view == on.view)
+    initialise: tuple[Stage, ...] = (blend_head,) if agg != "none" else ()
+    if warmup_epochs:
+        warm_up = SGD(trains.optimizer.lr * (head_rate if official else 1.0))
+        initialise += (Phase(on.view.place(head), warm_up, epochs=warmup_epochs, view=on.view),)
+    note: tuple[Stage, ...] = (note_accuracy,) if agg == "accuracy" else ()
+    before_training, after_training = (note, ()) if official else ((), note)
+    return replace(
+        on,
+        name=f"flayer({on.name})",
+        shared=on.shared | head,
+        keep=(~on.shared if on.keep is None else on.keep) | on.view.place(head) | below("flayer/"),
+        expand=lambda client: on.expand(client) | {ACCURACY: _zero_like(client)},
+        phases=(*training[:at], *initialise, *before_training, *training[at:], *after_training),
+        finetune=(*on.finetune, *initialise) if on.name == "fedala" else (*initialise, *on.finetune),
+        upload=upload if mask else on.upload,
+    )
+
+
+def _zero_like(client: Client) -> torch.Tensor:
+    return torch.zeros((), dtype=next(iter(client.task.weights.values())).dtype)

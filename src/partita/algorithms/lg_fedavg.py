@@ -1,0 +1,15 @@
+"""LG-FedAvg. Liang et al., 2020, https://arxiv.org/abs/2001.01523"""
+
+from dataclasses import replace
+
+from ..algorithm import Algorithm
+from ..optimizers import SGD
+from ..selectors import NETWORK, last_blocks
+from ..server import Averaging
+from .fedsim import fedsim
+
+
+def lg_fedavg(*, blocks: int = 1, epochs: int = 1, optimizer: SGD = SGD(0.001)) -> Algorithm:
+    """Share the last blocks, keep the body, train both together. Meant to start from a FedAvg model (`pretrain`)."""
+    joint = fedsim(personal=NETWORK & ~last_blocks(blocks), epochs=epochs, optimizer=optimizer)
+    return replace(joint, name="lg_fedavg", server=Averaging(weights="uniform"))

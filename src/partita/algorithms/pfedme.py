@@ -1,0 +1,53 @@
+"""pFedMe. Dinh et al., 2020, https://arxiv.org/abs/2006.08848"""
+
+from ..algorithm import Algorithm, received_replaces_own, weights_of_task
+from ..client import Client
+from ..errors import PartitaError
+from ..gradients import Moreau
+from ..optimizers import SGD
+from ..penalties import Proximal
+from ..phases import Phase
+from ..selectors import NETWORK, NOTHING
+from ..server import Averaging
+from ..tensors import Tensors, prefixed
+
+
+def pfedme(
+    *,
+    strength: float = 15.0,
+    inner_steps: int = 5,
+    inner_lr: float = 0.09,
+    inner_weight_decay: float = 0.0,
+    carry_theta: bool = False,
+    steps: int = 20,
+    optimizer: SGD = SGD(0.005),
+    beta: float = 1.0,
+) -> Algorithm:
+    """Follow the Moreau envelope of the loss; before use, make the personal theta near the received weights."""
+    if beta == 0 or strength == 0:
+        raise PartitaError("pFedMe with beta = 0 or strength = 0 never moves its shared weights. Set both above 0.")
+    return Algorithm(
+        "pfedme",
+        keep=NOTHING,
+        expand=_with_theta if carry_theta else weights_of_task,
+        start=_theta_from_received if carry_theta else received_replaces_own,
+        phases=(
+            Phase(
+                NETWORK,
+                optimizer,
+                steps=steps,
+                gradient=Moreau(strength, inner_steps, inner_lr, inner_weight_decay, carry_theta),
+            ),
+        ),
+        finetune=(Phase(NETWORK, SGD(inner_lr), steps=inner_steps, penalty=Proximal(strength)),),
+        server=Averaging(SGD(beta)),
+    )
+
+
+def _with_theta(client: Client) -> Tensors:
+    return client.task.weights | prefixed("theta/", client.task.weights)
+
+
+def _theta_from_received(tensors: Tensors, client: Client) -> Tensors:
+    """Theta starts at the received weights."""
+    return tensors | client.received | prefixed("theta/", client.received)

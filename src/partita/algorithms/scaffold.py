@@ -1,0 +1,91 @@
+"""SCAFFOLD. Karimireddy et al., 2020, https://arxiv.org/abs/1910.06378"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from ..algorithm import Algorithm
+from ..client import Client
+from ..gradients import GradientAt
+from ..network import Network
+from ..optimizers import SGD
+from ..phases import Phase
+from ..randomness import Moment
+from ..samples import Samples
+from ..selectors import NETWORK, below
+from ..server import Averaging, Update
+from ..tensors import Tensors, only, under
+
+
+def scaffold(*, epochs: int = 1, optimizer: SGD = SGD(0.1), server_lr: float = 1.0) -> Algorithm:
+    """Correct every step by the difference of the server's and the client's control variates."""
+    train = Phase(NETWORK, optimizer, epochs=epochs, gradient=Corrected())
+
+    def renew_control(tensors: Tensors, client: Client) -> Tensors:
+        """New control variate of the client: c_i - c + (x - y) / (K lr), the paper's option II."""
+        travelled = train.steps_taken(client) * optimizer.lr * optimizer.schedule(client.moment)
+        if not travelled:
+            return tensors
+        return tensors | {
+            "own_control/" + name: own
+            - tensors["control/" + name]
+            + (client.received[name] - tensors[name]) / travelled
+            for name, own in under("own_control/", tensors).items()
+        }
+
+    return Algorithm(
+        "scaffold",
+        shared=NETWORK | below("control/"),
+        expand=_with_controls,
+        phases=(train, renew_control),
+        upload=_weights_and_control_change,
+        server=ScaffoldServer(server_lr),
+    )
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """The gradient plus the server's control variate minus the client's."""
+
+    batches: int = 1
+
+    def __call__(
+        self, gradient_at: GradientAt, trained: Tensors, batches: Sequence[Samples], tensors: Tensors
+    ) -> tuple[Tensors, Tensors]:
+        gradient = gradient_at(trained, batches[0])
+        return {n: g + tensors["control/" + n] - tensors["own_control/" + n] for n, g in gradient.items()}, {}
+
+
+@dataclass(frozen=True)
+class ScaffoldServer:
+    """Averages the weights; the control variate moves by the participating share of the population."""
+
+    lr: float
+    sees_single_models: bool = False
+
+    def init(self, shared: Tensors, sizes: Sequence[int]) -> Tensors:
+        return shared | {"server/population": torch.tensor(len(sizes))}
+
+    def download(self, state: Tensors, client: int, moment: Moment) -> Tensors:
+        return Averaging().download(state, client, moment)
+
+    def aggregate(self, state: Tensors, updates: Sequence[Update], moment: Moment, network: Network) -> Tensors:
+        share = len(updates) / int(state["server/population"])
+        optimizer = SGD(1.0, rates=((NETWORK, self.lr), (below("control/"), share)))
+        return Averaging(optimizer, weights="uniform").aggregate(state, updates, moment, network)
+
+
+def _with_controls(client: Client) -> Tensors:
+    weights = only(client.task.weights, client.task.network.parameters)
+    zeros = {name: torch.zeros_like(tensor) for name, tensor in weights.items()}
+    return client.task.weights | {p + name: zero for p in ("control/", "own_control/") for name, zero in zeros.items()}
+
+
+def _weights_and_control_change(before: Tensors, after: Tensors, client: Client) -> tuple[Tensors, Tensors | None]:
+    """The weights, and the server's control variate plus the change of the client's own."""
+    controls = {
+        "control/" + name: before["control/" + name] + own - before["own_control/" + name]
+        for name, own in under("own_control/", after).items()
+    }
+    return after | controls, None

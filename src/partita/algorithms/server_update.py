@@ -1,0 +1,37 @@
+"""A server that holds a fraction of the data. Oh et al., 2022 (FedBABU, section 4), https://arxiv.org/abs/2106.06042"""
+
+from dataclasses import replace
+
+from ..algorithm import Algorithm, Refinement
+from ..client import Client
+from ..optimizers import SGD, Optimizer
+from ..phases import Phase
+from ..schedules import DECAY
+from ..selectors import BODY, Selector
+from ..tensors import Tensors, only
+from .fedavg import fedavg
+
+
+def server_update(
+    *,
+    on: Algorithm = fedavg(),
+    fraction: float = 0.01,
+    part: Selector = BODY,
+    epochs: int = 1,
+    optimizer: Optimizer = SGD(0.1, momentum=0.9, schedule=DECAY),
+) -> Algorithm:
+    """After each aggregation the server trains the body (or all) on its sample of the training data."""
+
+    def upload(before: Tensors, after: Tensors, client: Client) -> tuple[Tensors, Tensors | None]:
+        """What the method without the server's training would upload."""
+        values, mask = on.upload(before, after, client)
+        return only(values, on.shared(client.task.network, frozenset(values))), mask
+
+    return replace(
+        on,
+        name=f"server_update({on.name})",
+        shared=on.shared | part,
+        keep=on.keep if on.keep is not None else ~(on.shared | part),
+        upload=upload,
+        refinement=Refinement(fraction, (Phase(part, optimizer, epochs=epochs),)),
+    )

@@ -1,0 +1,38 @@
+"""In which order does a client see its samples?"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from .randomness import generator
+from .samples import Samples
+
+
+@dataclass(frozen=True)
+class Batching:
+    """How an epoch is cut into batches; the last, smaller batch is kept unless `drop_last`."""
+
+    size: int = 10
+    shuffle: bool = True
+    drop_last: bool = False
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise ValueError(f"a batch of {self.size}: the size must be at least 1")
+
+    def bounds(self, samples: int, batch_norm: bool) -> list[tuple[int, int]]:
+        """Where batches begin and end. Batch norm cannot train on one sample: such a last batch is dropped."""
+        smallest = self.size if self.drop_last else 2 if batch_norm else 1
+        cuts = [(begin, min(begin + self.size, samples)) for begin in range(0, samples, self.size)]
+        return [(begin, end) for begin, end in cuts if end - begin >= smallest]
+
+    def epoch(self, samples: Samples, batch_norm: bool, seed: int, purpose: str, *key: int) -> Iterator[Samples]:
+        """One pass in an order that depends on the seed and the key (round, client, epoch) alone."""
+        order = (
+            torch.randperm(len(samples), generator=generator(seed, purpose, *key))
+            if self.shuffle
+            else torch.arange(len(samples))
+        )
+        for begin, end in self.bounds(len(samples), batch_norm):
+            yield samples.take(order[begin:end])

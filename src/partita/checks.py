@@ -1,0 +1,64 @@
+"""Is the set-up sound? What makes no sense is refused, what is another method than its name says is warned of."""
+
+import warnings
+from collections.abc import Sequence
+
+from .algorithm import Algorithm, kept_names, shared_names
+from .batching import Batching
+from .client import Client
+from .errors import DegenerateWarning, PartitaError
+from .phases import Phase
+from .task import Task
+
+
+def check_algorithm(algorithm: Algorithm, client: Client) -> None:
+    """Resolve every selector against the network, and look for a personal part that is nothing or everything."""
+    network = client.task.network
+    tensors = algorithm.expand(client)
+    names = frozenset(tensors)
+    shared_names(algorithm, client.task, names)
+    kept_names(algorithm, client.task, names)
+    for stage in (*algorithm.phases, *algorithm.finetune):
+        if isinstance(stage, Phase):
+            stage.trained(network, names)
+    if algorithm.personal is not None:
+        personal = algorithm.personal(network, frozenset(network.parameters))
+        if not personal:
+            _warn(f"{algorithm.name}: nothing is personal, which makes it FedAvg. Choose a part to keep personal.")
+        elif len(personal) == len(network.parameters):
+            _warn(f"{algorithm.name}: everything is personal, which makes it local training. Choose a part to share.")
+
+
+def check_data(algorithm: Algorithm, task: Task, sizes: Sequence[int], batching: Batching) -> None:
+    """Every client must be able to train: enough samples for a batch, and for a step of every phase."""
+    if empty := [client for client, size in enumerate(sizes) if size == 0]:
+        raise PartitaError(f"{_clients(empty)} without training samples. Split with a minimum size, or leave them out.")
+    if batching.drop_last and (small := [c for c, size in enumerate(sizes) if size < batching.size]):
+        raise PartitaError(
+            f"{_clients(small)} with fewer than {batching.size} samples would train on nothing. Set drop_last to "
+            "false, or take smaller batches."
+        )
+    if task.network.has_batch_norm:
+        if batching.size == 1:
+            raise PartitaError("Batch norm cannot train on batches of one sample. Take larger batches or group norm.")
+        if single := [client for client, size in enumerate(sizes) if size == 1]:
+            raise PartitaError(
+                f"{_clients(single)} with one training sample cannot train a network with batch norm. Split with a "
+                "minimum size of 2, or use group norm."
+            )
+    needed = max((s.gradient.batches for s in algorithm.phases if isinstance(s, Phase)), default=1)
+    idle = [c for c, size in enumerate(sizes) if len(batching.bounds(size, task.network.has_batch_norm)) < needed]
+    if idle:
+        _warn(
+            f"{algorithm.name}: a step takes {needed} batches; {_clients(idle)} with fewer will not train. "
+            "Take smaller batches."
+        )
+
+
+def _clients(clients: Sequence[int]) -> str:
+    listed = ", ".join(map(str, clients[:10])) + (", ..." if len(clients) > 10 else "")
+    return f"{len(clients)} client{'s' if len(clients) > 1 else ''} ({listed})"
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, DegenerateWarning, stacklevel=4)

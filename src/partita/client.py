@@ -1,0 +1,58 @@
+"""What does a client know in a round? Its task, its training data, what it keeps and what it received. No test data."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import torch
+
+from .batching import Batching
+from .randomness import Moment, generator
+from .samples import Samples
+from .task import Task
+from .tensors import Tensors
+
+
+@dataclass(frozen=True, eq=False)
+class Client:
+    id: int
+    task: Task
+    train: Samples
+    validation: Samples
+    """Held out of the training data; may be empty."""
+    moment: Moment = field(default_factory=Moment)
+    batching: Batching = field(default_factory=Batching)
+    own: Tensors = field(default_factory=dict)
+    """What the client keeps between rounds; empty before its first."""
+    received: Tensors = field(default_factory=dict)
+    purpose: str = "train"
+
+    def generator(self, purpose: str) -> torch.Generator:
+        """Random numbers of this client in this round."""
+        return generator(self.moment.seed, purpose, self.moment.round, self.id)
+
+    def fixed_generator(self, purpose: str) -> torch.Generator:
+        """Random numbers that are the same for all clients and rounds of a run."""
+        return generator(self.moment.seed, purpose)
+
+    def batches(self, samples: Samples, epoch: int) -> Iterator[Samples]:
+        """One epoch. The order is the same for every phase, so that methods can be compared phase by phase."""
+        return self.batching.epoch(
+            samples,
+            self.task.network.has_batch_norm,
+            self.moment.seed,
+            self.purpose,
+            self.moment.round,
+            self.id,
+            epoch,
+        )
+
+    def batches_per_epoch(self, samples: int) -> int:
+        return len(self.batching.bounds(samples, self.task.network.has_batch_norm))
+
+    @property
+    def held_out(self) -> Samples:
+        """Validation data, or the training data where there is none."""
+        return self.validation if len(self.validation) else self.train
+
+    def at(self, epoch: int, step: int) -> Moment:
+        return replace(self.moment, epoch=epoch, step=step)

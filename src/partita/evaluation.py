@@ -1,0 +1,75 @@
+"""How good is a model, on whose data, and which model?"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from .algorithm import Algorithm
+from .client import Client
+from .randomness import seeded
+from .samples import Samples
+from .task import Measures
+from .tensors import Tensors
+
+Model = Literal["initial", "before_local", "after_local", "after_finetune"]
+"""initial: of a client without a state of its own; before_local: what a client has after the download; after_local:
+after its training in the round; after_finetune: before_local and then fine-tuned, where the method fine-tunes."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """Sums over the samples of one client and role, for one model after one round (rounds done, from 1)."""
+
+    round: int
+    client: int
+    model: Model
+    role: Literal["validation", "test"]
+    count: int
+    correct: int
+    loss: float
+
+    @property
+    def accuracy(self) -> float:
+        return self.correct / self.count
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Accuracy over clients: of all samples together (micro), and the mean and spread of the clients' own (macro)."""
+
+    micro: float
+    macro: float
+    std: float
+    worst_decile: float
+    clients: int
+
+
+def measure(algorithm: Algorithm, client: Client, tensors: Tensors, samples: Samples, batch: int) -> Measures:
+    """Sums over samples. Nothing is trained, no statistics move."""
+    client.task.evaluate_()
+    total: Measures = {}
+    with torch.no_grad(), seeded(client.moment.seed, "evaluation", client.moment.round, client.id):
+        for at in range(0, len(samples), batch):
+            part = samples.take(slice(at, at + batch))
+            for name, value in client.task.measure(
+                algorithm.outputs(tensors, part.inputs, client), part.targets
+            ).items():
+                total[name] = total.get(name, 0) + value
+    return total
+
+
+def summarize(records: Iterable[Record]) -> Summary:
+    """Of records of one model, role and round."""
+    chosen: Sequence[Record] = list(records)
+    each = sorted(record.accuracy for record in chosen)
+    mean = sum(each) / len(each)
+    worst = each[: max(len(each) // 10, 1)]
+    return Summary(
+        micro=sum(record.correct for record in chosen) / sum(record.count for record in chosen),
+        macro=mean,
+        std=(sum((accuracy - mean) ** 2 for accuracy in each) / len(each)) ** 0.5,
+        worst_decile=sum(worst) / len(worst),
+        clients=len(each),
+    )

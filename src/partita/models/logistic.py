@@ -1,0 +1,13 @@
+"""Logistic regression: one linear layer."""
+
+import math
+
+from torch import nn
+
+
+def logistic(*, shape: tuple[int, ...], classes: int) -> nn.Module:
+    """One linear layer on the flattened input."""
+    module = nn.Sequential()
+    module.add_module("flatten", nn.Flatten())
+    module.add_module("head", nn.Linear(math.prod(shape), classes))
+    return module

@@ -1,0 +1,18 @@
+"""A multilayer perceptron."""
+
+import math
+from collections import OrderedDict
+
+from torch import nn
+
+
+def mlp(*, shape: tuple[int, ...], classes: int, hidden: int = 64, layers: int = 2) -> nn.Module:
+    """Linear layers with ReLU between them, on the flattened input."""
+    parts: OrderedDict[str, nn.Module] = OrderedDict(flatten=nn.Flatten())
+    width = math.prod(shape)
+    for number in range(1, layers):
+        parts[f"layer{number}"] = nn.Linear(width, hidden)
+        parts[f"relu{number}"] = nn.ReLU()
+        width = hidden
+    parts["head"] = nn.Linear(width, classes)
+    return nn.Sequential(parts)

@@ -1,0 +1,37 @@
+"""Where do random numbers come from? From (seed, purpose, round, client), never from a stream held somewhere."""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+
+
+def derive(seed: int, purpose: str, *key: int) -> int:
+    """A seed of its own for each purpose, round and client."""
+    text = repr((seed, purpose, *key)).encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+
+
+def generator(seed: int, purpose: str, *key: int) -> torch.Generator:
+    return torch.Generator().manual_seed(derive(seed, purpose, *key))
+
+
+@contextmanager
+def seeded(seed: int, purpose: str, *key: int) -> Iterator[None]:
+    """Within, torch's global generator (dropout, initialisation) is a function of the arguments; outside, untouched."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derive(seed, purpose, *key))
+        yield
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Where a run is: rounds, epochs and steps count from 0."""
+
+    round: int = 0
+    rounds: int = 1
+    seed: int = 0
+    epoch: int = 0
+    step: int = 0

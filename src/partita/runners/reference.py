@@ -1,0 +1,69 @@
+"""The readable runner: functional, one client after another. Every other runner must agree with it."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+
+from ..client import Client
+from ..errors import DivergedError
+from ..phases import Phase
+from ..randomness import seeded
+from ..samples import Samples
+from ..tensors import Tensors, network_name, prefixed, under
+
+
+def run_phase(phase: Phase, clients: Sequence[Client], tensors: Sequence[Tensors]) -> list[Tensors]:
+    """Each client's tensors after a phase; the given ones are left as they are."""
+    return [_run(phase, client, own) for client, own in zip(clients, tensors, strict=True)]
+
+
+def _run(phase: Phase, client: Client, tensors: Tensors) -> Tensors:
+    names = phase.trained(client.task.network, frozenset(tensors))
+    if not names:
+        return tensors
+    network = client.task.network
+    # The network updates running statistics in place, so the phase works on copies of them.
+    tensors = {n: t.clone() if network_name(n) in network.buffers else t for n, t in tensors.items()}
+    trained = {name: tensor for name, tensor in tensors.items() if name in names}
+    state = phase.optimizer.init(trained) | (under("optimizer/", tensors) if phase.carry else {})
+    losses: list[list[float]] = []
+    client.task.train_(frozenset(map(network_name, names)))
+    with seeded(client.moment.seed, "noise/" + client.purpose, client.moment.round, client.id):
+        for moment, batches in phase.moments(client):
+            if moment.step == 0:
+                if phase.until and losses and phase.until([sum(epoch) / len(epoch) for epoch in losses]):
+                    break
+                losses.append([])
+            gradient, changes, loss = _gradient(phase, client, tensors, trained, batches)
+            losses[-1].append(loss)
+            trained, state = phase.optimizer.update(trained, gradient, state, moment, network)
+            if phase.project:
+                trained = {name: phase.project(name, tensor) for name, tensor in trained.items()}
+            tensors = tensors | changes | trained
+    return tensors | (prefixed("optimizer/", state) if phase.carry else {})
+
+
+def _gradient(
+    phase: Phase, client: Client, tensors: Tensors, trained: Tensors, batches: Sequence[Samples]
+) -> tuple[Tensors, Tensors, float]:
+    """The gradient that a step follows, other tensors that change with it, and the loss."""
+    losses: list[float] = []
+
+    def gradient_at(values: Tensors, batch: Samples) -> Tensors:
+        leaves = {name: value.detach().requires_grad_() for name, value in values.items()}
+        loss = phase.loss(tensors | leaves, batch, client)
+        losses.append(loss.item())
+        if not math.isfinite(losses[-1]):
+            raise DivergedError(
+                f"The loss of client {client.id} became {losses[-1]} in round {client.moment.round + 1} while training "
+                f"{phase.train} with a learning rate of {phase.optimizer.lr:g}. Lower the learning rate, clip the "
+                "gradient, or look for samples that are not numbers."
+            )
+        if phase.penalty:
+            loss = loss + phase.penalty(leaves, client)
+        gradients = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
+        return {name: g for name, g in zip(leaves, gradients, strict=True) if g is not None}
+
+    gradient, changes = phase.gradient(gradient_at, trained, batches, tensors)
+    return gradient, changes, losses[-1]

@@ -1,0 +1,89 @@
+"""What does the server do? Say what a client downloads, and what the updates of a round do to its state.
+
+The state is named tensors too: the shared ones, and under `server/` what never leaves it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import torch
+from torch import Tensor
+
+from .network import Network
+from .optimizers import SGD, Optimizer
+from .randomness import Moment
+from .tensors import Tensors, prefixed, under
+
+PRIVATE = "server/"
+
+
+@dataclass(frozen=True, eq=False)
+class Update:
+    """What a client uploads: values, for each of them perhaps a mask of the entries sent, and its size."""
+
+    client: int
+    values: Tensors
+    samples: int
+    batches: int
+    mask: Tensors | None = None
+
+
+class Server(Protocol):
+    @property
+    def sees_single_models(self) -> bool:
+        """Whether it uses single clients' updates, so that secure aggregation does not apply."""
+
+    def init(self, shared: Tensors, sizes: Sequence[int]) -> Tensors:
+        """The first state, from the initial shared tensors and the clients' numbers of samples."""
+
+    def download(self, state: Tensors, client: int, moment: Moment) -> Tensors: ...
+
+    def aggregate(self, state: Tensors, updates: Sequence[Update], moment: Moment, network: Network) -> Tensors: ...
+
+
+@dataclass(frozen=True)
+class Averaging:
+    """Follow the weighted mean of the clients' changes with an optimizer; SGD with rate 1 is their average."""
+
+    optimizer: Optimizer = SGD(1.0)
+    weights: Literal["samples", "uniform", "batches"] = "samples"
+    sees_single_models: bool = False
+
+    def init(self, shared: Tensors, sizes: Sequence[int]) -> Tensors:
+        state = {name: tensor.double() for name, tensor in shared.items()}
+        return shared | prefixed(PRIVATE, self.optimizer.init(state))
+
+    def download(self, state: Tensors, client: int, moment: Moment) -> Tensors:
+        return {name: tensor for name, tensor in state.items() if not name.startswith(PRIVATE)}
+
+    def aggregate(self, state: Tensors, updates: Sequence[Update], moment: Moment, network: Network) -> Tensors:
+        shared = self.download(state, -1, moment)
+        gradient = pseudo_gradient(shared, updates, self.weights)
+        wide = {name: shared[name].double() for name in gradient}
+        new, kept = self.optimizer.update(wide, gradient, under(PRIVATE, state), moment, network)
+        changed = {name: tensor.to(shared[name].dtype) for name, tensor in new.items()}
+        return state | changed | prefixed(PRIVATE, kept)
+
+
+def pseudo_gradient(shared: Tensors, updates: Sequence[Update], weights: str = "samples") -> Tensors:
+    """The mean of (old - new) over those who sent an entry, in float64 and in the order of client ids.
+
+    Of differences, so that what no client changed stays as it is to the bit; what nobody sent has none.
+    """
+    total: Tensors = {}
+    sent: Tensors = {}
+    for update in sorted(updates, key=lambda update: update.client):
+        weight = 1.0 if weights == "uniform" else float(getattr(update, weights))
+        for name, value in update.values.items():
+            share = torch.full((), weight, dtype=torch.float64, device=value.device)
+            if update.mask is not None and name in update.mask:
+                share = share * update.mask[name]
+            difference = share * (shared[name].double() - value.double())
+            total[name] = total[name] + difference if name in total else difference
+            sent[name] = sent[name] + share if name in sent else share
+    return {name: _divide(total[name], sent[name]) for name in total}
+
+
+def _divide(total: Tensor, weight: Tensor) -> Tensor:
+    return torch.where(weight > 0, total / weight.clamp(min=torch.finfo(torch.float64).tiny), 0.0)

@@ -1,0 +1,122 @@
+"""What is to be learned? A network, a loss and how to measure it; nothing of clients or rounds."""
+
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn import functional as F
+
+from .errors import PartitaError
+from .network import BATCH_NORMS, network_of, tensors_of
+from .samples import Samples
+from .selectors import matches
+from .tensors import Tensors
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+Measures = dict[str, float]
+Measure = Callable[[Tensor, Tensor], Measures]
+Buffers = Literal["follow", "local", "batch"]
+
+
+def classification(outputs: Tensor, targets: Tensor) -> Measures:
+    """Sums over samples: how many, how many correct, and the loss."""
+    return {
+        "count": len(targets),
+        "correct": int((outputs.argmax(1) == targets).sum()),
+        "loss": float(F.cross_entropy(outputs, targets, reduction="sum")),
+    }
+
+
+class Task:
+    """A network made functional: its weights are arguments, the module itself holds none that matter.
+
+    `buffers` says what becomes of running statistics: `follow` (shared or personal as their layer is), `local` (they
+    never leave the client) or `batch` (there are none: statistics of the batch, also in use). `frozen_norm` says
+    whether norm layers that a phase does not train keep updating their statistics (`train`) or not (`eval`).
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        *,
+        loss: Loss = F.cross_entropy,
+        measure: Measure = classification,
+        groups: Mapping[str, str | tuple[str, ...]] | None = None,
+        buffers: Buffers = "follow",
+        frozen_norm: Literal["train", "eval"] = "train",
+    ) -> None:
+        self.module = deepcopy(module)
+        if buffers == "batch":
+            _without_running_statistics_(self.module)
+        self.loss = loss
+        self.measure = measure
+        self.buffers = buffers
+        self.frozen_norm = frozen_norm
+        self.network = network_of(self.module, matches, groups or {})
+        self.weights: Tensors = {name: tensor.detach().clone() for name, tensor in tensors_of(self.module).items()}
+
+    def outputs(self, weights: Tensors, inputs: Tensor) -> Tensor:
+        """The network's answer, in the mode last set. Running statistics among the weights are updated in place."""
+        result: Tensor = functional_call(self.module, weights, (inputs,))
+        return result
+
+    def features(self, weights: Tensors, inputs: Tensor) -> Tensor:
+        """What the head receives."""
+        seen: list[Tensor] = []
+        handle = self.head.register_forward_pre_hook(lambda _, arguments: seen.append(arguments[0]))
+        try:
+            self.outputs(weights, inputs)
+        finally:
+            handle.remove()
+        return seen[0]
+
+    def head_outputs(self, weights: Tensors, features: Tensor) -> Tensor:
+        """What the head makes of features."""
+        own = {name.rpartition(".")[2]: weights[name] for name in self.network.groups["head"]}
+        result: Tensor = functional_call(self.head, own, (features,))
+        return result
+
+    @property
+    def head(self) -> nn.Module:
+        names = self.network.groups["head"]
+        modules = {id(owner): owner for owner in (self.network.owners[name] for name in names)}
+        if len(modules) != 1:
+            raise PartitaError(
+                f"The head ({', '.join(names)}) spans {len(modules)} modules; this method needs one. "
+                "Declare it with Task(groups={'head': 'NAME.*'})."
+            )
+        return next(iter(modules.values()))
+
+    def train_(self, trained: frozenset[str]) -> None:
+        """Training mode; norm layers whose parameters are not trained are frozen if the task says so."""
+        self.module.train()
+        if self.frozen_norm == "eval":
+            moving = {id(self.network.owners[name]) for name in trained if name in self.network.owners}
+            for name in self.network.parameters:
+                owner = self.network.owners[name]
+                if isinstance(owner, BATCH_NORMS) and id(owner) not in moving:
+                    owner.eval()
+
+    def evaluate_(self) -> None:
+        self.module.eval()
+
+    def accuracy(self, weights: Tensors, samples: Samples, batch: int = 512) -> float:
+        """The share of correct answers, without a change of state."""
+        self.evaluate_()
+        with torch.no_grad():
+            sums = [
+                self.measure(self.outputs(weights, part.inputs), part.targets)
+                for part in (samples.take(slice(at, at + batch)) for at in range(0, len(samples), batch))
+            ]
+        return sum(s["correct"] for s in sums) / sum(s["count"] for s in sums)
+
+
+def _without_running_statistics_(module: nn.Module) -> None:
+    for part in module.modules():
+        if isinstance(part, nn.modules.batchnorm._NormBase):
+            part.track_running_stats = False
+            for name in ("running_mean", "running_var", "num_batches_tracked"):
+                part.register_buffer(name, None)

@@ -1,0 +1,28 @@
+"""What does a client hold? Named tensors.
+
+`fc.weight` belongs to the network; `personal/fc.weight` or `flayer/accuracy` are a method's own.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from torch import Tensor
+
+Tensors = dict[str, Tensor]
+
+
+def network_name(name: str) -> str:
+    """The tensor of the network that a name stands for: `personal/fc.weight` stands for `fc.weight`."""
+    return name.rpartition("/")[2]
+
+
+def only(tensors: Mapping[str, Tensor], names: Iterable[str]) -> Tensors:
+    return {name: tensors[name] for name in names if name in tensors}
+
+
+def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> Tensors:
+    return {prefix + name: tensor for name, tensor in tensors.items()}
+
+
+def under(prefix: str, tensors: Mapping[str, Tensor]) -> Tensors:
+    """The tensors below a prefix, without it: the inverse of `prefixed`."""
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

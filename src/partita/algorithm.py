@@ -1,7 +1,10 @@
 """What is an algorithm? A frozen record of choices, and the three functions that interpret it."""
 
-from collections.abc import Callable, Iterable, Sequence
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import wraps
+from typing import ParamSpec
 
 from torch import Tensor
 
@@ -15,6 +18,7 @@ from .task import Task
 from .tensors import Tensors, network_name, only
 from .views import PLAIN, View
 
+Arguments = ParamSpec("Arguments")
 RunPhase = Callable[[Phase, Sequence[Client], Sequence[Tensors]], list[Tensors]]
 
 
@@ -45,7 +49,9 @@ class Refinement:
 class Algorithm:
     """A client holds named tensors. In a round it starts, runs phases and uploads; before use it fine-tunes."""
 
-    name: str
+    name: str = "unnamed"
+    settings: Mapping[str, object] = field(default_factory=dict, compare=False)
+    """The arguments of the function that made it, so that it can be made again elsewhere."""
     shared: Selector = NETWORK
     """What travels. All else stays on the client."""
     keep: Selector | None = None
@@ -65,10 +71,28 @@ class Algorithm:
     server: Server = field(default_factory=Averaging)
     refinement: Refinement | None = None
 
+    @property
+    def label(self) -> str:
+        """The name, with what it is built on: `flayer on fedper`."""
+        on = self.settings.get("on")
+        return f"{self.name} on {on.label}" if isinstance(on, Algorithm) else self.name
+
     def outputs(self, tensors: Tensors, inputs: Tensor, client: Client) -> Tensor:
         if self.predict:
             return self.predict(tensors, inputs, client)
         return client.task.outputs(self.view.weights(tensors, client.task.network), inputs)
+
+
+def method(make: Callable[Arguments, Algorithm]) -> Callable[Arguments, Algorithm]:
+    """Names what a function makes after the function, and notes its arguments."""
+
+    @wraps(make)
+    def named(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Algorithm:
+        given = inspect.signature(make).bind(*args, **kwargs)
+        given.apply_defaults()
+        return replace(make(*args, **kwargs), name=make.__name__, settings=given.arguments)
+
+    return named
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,12 @@ import inspect
 import pkgutil
 from collections.abc import Callable
 from importlib.metadata import entry_points
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from .errors import PartitaError, unknown
 
 Kind = Literal["algorithms", "models", "data"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 def names(kind: Kind) -> list[str]:

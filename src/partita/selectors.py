@@ -151,7 +151,7 @@ def _blocks(
 
 HEAD = group("head")
 BODY = Selector("body", (NETWORK & ~HEAD).choose)
-NORM = Selector("norm", of_type(*NORMS).choose)
+NORM = _rule("norm", lambda network: network.of_kind(NORMS))
 INPUT = Selector("input", first_blocks(1).choose)
 
 WEIGHTS = Selector("weights", lambda network, names: frozenset(n for n in names if not n.endswith("bias")))

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Literal
 
 import torch
@@ -93,6 +93,25 @@ class Result:
     ) -> Summary:
         return summarize(self.select(model, round=round, role=role))
 
+    @property
+    def bytes_per_round(self) -> float:
+        """Down and up, of all clients that took part."""
+        return sum(each.down + each.up for each in self.traffic) / self.rounds
+
+    def as_dict(self) -> dict[str, object]:
+        """What can be written as JSON: everything but tensors."""
+        return {
+            "algorithm": self.algorithm.label,
+            "data": self.data.name,
+            "rounds": self.rounds,
+            "seed": self.seed,
+            "protocol": self.protocol,
+            "model": self.model,
+            "accuracy": asdict(self.accuracy()),
+            "bytes_per_round": self.bytes_per_round,
+            "records": [asdict(record) for record in self.records],
+        }
+
     def network_weights(self) -> Tensors:
         """The server's network; parts that never leave the clients have their initial weights."""
         moment = Moment(self.rounds, self.rounds, self.seed)
@@ -173,7 +192,7 @@ def simulate(
         seed,
         protocol={
             "participation": participation,
-            "batching": batching,
+            "batching": asdict(batching),
             "buffers": buffers,
             "frozen_norm": frozen_norm,
             "evaluation_batch": evaluation_batch,

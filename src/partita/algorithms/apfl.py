@@ -6,7 +6,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from ..algorithm import Algorithm
+from ..algorithm import Algorithm, method
 from ..client import Client
 from ..errors import DegenerateWarning
 from ..network import Network
@@ -20,12 +20,13 @@ from ..views import PLAIN, View
 ALPHA = "apfl/alpha"
 
 
+@method
 def apfl(
     *, alpha: float = 0.5, adaptive: bool = True, alpha_rate: float = 1.0, epochs: int = 1, optimizer: SGD = SGD(0.1)
 ) -> Algorithm:
     """Train the shared network and beside it a personal one; use alpha * personal + (1 - alpha) * shared."""
     if alpha == 0 and not adaptive:
-        warnings.warn("APFL with alpha = 0 uses the FedAvg model. Set alpha > 0.", DegenerateWarning, stacklevel=2)
+        warnings.warn("APFL with alpha = 0 uses the FedAvg model. Set alpha > 0.", DegenerateWarning, stacklevel=3)
 
     def expand(client: Client) -> Tensors:
         weights = client.task.weights
@@ -34,7 +35,6 @@ def apfl(
 
     both = NETWORK | below("personal/")
     return Algorithm(
-        "apfl",
         expand=expand,
         phases=(
             Phase(

@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ..algorithm import Algorithm
+from ..algorithm import Algorithm, method
 from ..client import Client
 from ..network import Network
 from ..optimizers import SGD
@@ -22,6 +22,7 @@ from ..views import PLAIN, View
 RELATIONS, PRIOR, SELF = "relations/all", "apple/prior", "apple/self"
 
 
+@method
 def apple(
     *,
     mu: float = 0.1,
@@ -41,7 +42,6 @@ def apple(
         return strength * (trained[RELATIONS] - client.received[PRIOR]).square().sum()
 
     return Algorithm(
-        "apple",
         keep=NETWORK | below("relations/"),
         expand=_with_relations,
         start=_own_core_among_the_others,

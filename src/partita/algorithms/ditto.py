@@ -2,7 +2,7 @@
 
 import warnings
 
-from ..algorithm import Algorithm
+from ..algorithm import Algorithm, method
 from ..client import Client
 from ..errors import DegenerateWarning
 from ..optimizers import SGD, Optimizer
@@ -15,6 +15,7 @@ from ..views import copy
 PERSONAL = copy("personal/")
 
 
+@method
 def ditto(
     *,
     strength: float = 0.75,
@@ -25,7 +26,7 @@ def ditto(
 ) -> Algorithm:
     """FedAvg, and beside it a personal network near the received one by (strength / 2) |v - w_t|^2."""
     if strength == 0:
-        warnings.warn("Ditto with strength = 0 is local training. Set strength > 0.", DegenerateWarning, stacklevel=2)
+        warnings.warn("Ditto with strength = 0 is local training. Set strength > 0.", DegenerateWarning, stacklevel=3)
     near = Phase(
         PERSONAL.place(NETWORK),
         personal_optimizer or optimizer,
@@ -33,9 +34,7 @@ def ditto(
         view=PERSONAL,
         penalty=Proximal(strength),
     )
-    return Algorithm(
-        "ditto", expand=_with_personal, phases=(Phase(NETWORK, optimizer, epochs=epochs), near), view=PERSONAL
-    )
+    return Algorithm(expand=_with_personal, phases=(Phase(NETWORK, optimizer, epochs=epochs), near), view=PERSONAL)
 
 
 def _with_personal(client: Client) -> Tensors:

@@ -1,8 +1,6 @@
 """Ditto as a fine-tuning. Pillutla et al., 2022, https://arxiv.org/abs/2204.03809"""
 
-from dataclasses import replace
-
-from ..algorithm import Algorithm
+from ..algorithm import Algorithm, method
 from ..optimizers import SGD, Optimizer
 from ..penalties import Proximal
 from ..selectors import NETWORK
@@ -10,9 +8,9 @@ from .fedavg import fedavg
 from .finetune import finetune
 
 
+@method
 def ditto_finetune(
     *, strength: float = 0.1, epochs: int = 5, optimizer: Optimizer = SGD(0.01), on: Algorithm = fedavg()
 ) -> Algorithm:
     """Fine-tune all weights before use, near the received ones by strength * |v - w|^2 (without a half)."""
-    tuned = finetune(on=on, part=NETWORK, epochs=epochs, optimizer=optimizer, penalty=Proximal(2 * strength))
-    return replace(tuned, name=f"ditto_finetune({on.name})")
+    return finetune(on=on, part=NETWORK, epochs=epochs, optimizer=optimizer, penalty=Proximal(2 * strength))

@@ -4,7 +4,7 @@ import statistics
 
 import torch
 
-from ..algorithm import Algorithm
+from ..algorithm import Algorithm, method
 from ..client import Client
 from ..network import Network
 from ..optimizers import SGD, Optimizer
@@ -17,6 +17,7 @@ from ..views import PLAIN, View
 STARTED = "fedala/started"
 
 
+@method
 def fedala(
     *,
     layers: int = 2,
@@ -54,7 +55,6 @@ def fedala(
         samples=lambda client: _slice(client, fraction),
     )
     return Algorithm(
-        "fedala",
         keep=top | below("mix/") | below("fedala/"),
         expand=expand,
         start=start,

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Literal
 
-from ..algorithm import Algorithm
+from ..algorithm import Algorithm, method
 from ..optimizers import SGD
 from ..penalties import Proximal
 from ..phases import Phase
@@ -11,6 +11,7 @@ from ..selectors import HEAD, NETWORK, Selector
 from .fedsim import PersonalInit, fedsim
 
 
+@method
 def fedalt(
     *,
     personal: Selector = HEAD,
@@ -31,4 +32,4 @@ def fedalt(
     )
     learn = Phase(NETWORK & ~personal, optimizer, epochs=epochs)
     partition = fedsim(personal=personal, stateful=stateful, personal_init=personal_init)
-    return replace(partition, name="fedalt", phases=(adapt, learn))
+    return replace(partition, phases=(adapt, learn))

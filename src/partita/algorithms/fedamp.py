@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..algorithm import Algorithm
+from ..algorithm import Algorithm, method
 from ..client import Client
 from ..errors import DegenerateWarning
 from ..network import Network
@@ -21,15 +21,15 @@ from ..server import Update
 from ..tensors import Tensors, prefixed, under
 
 
+@method
 def fedamp(
     *, strength: float = 1.0, alpha: float = 1.0, sigma: float = 100.0, epochs: int = 1, optimizer: Optimizer = SGD(0.1)
 ) -> Algorithm:
     """Train near one's own mixture of all clients' networks, to which similar ones contribute more."""
     if strength == 0:
-        warnings.warn("FedAMP with strength = 0 is local training. Set it above 0.", DegenerateWarning, stacklevel=2)
+        warnings.warn("FedAMP with strength = 0 is local training. Set it above 0.", DegenerateWarning, stacklevel=3)
     near = Proximal(strength / alpha) if alpha else None
     return Algorithm(
-        "fedamp",
         keep=NETWORK,
         start=_own_or_initial,
         phases=(Phase(NETWORK, optimizer, epochs=epochs, penalty=near),),
@@ -56,7 +56,7 @@ class MessagePassing:
                 "FedAMP: the others may weigh more than 1 together, so that a client counts against itself. "
                 f"Keep alpha / sigma below 1 / {len(sizes) - 1}.",
                 DegenerateWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         return prefixed("server/initial/", shared) | {"server/population": torch.tensor(len(sizes))}
 

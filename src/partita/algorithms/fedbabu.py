@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ..algorithm import Algorithm
+from ..algorithm import Algorithm, method
 from ..initialization import HeadInit, with_head
 from ..optimizers import SGD, Optimizer
 from ..phases import Phase
@@ -10,6 +10,7 @@ from ..schedules import DECAY
 from ..selectors import BODY, HEAD, NETWORK, NOTHING, Selector, first_blocks
 
 
+@method
 def fedbabu(
     *,
     epochs: int = 10,
@@ -29,7 +30,6 @@ def fedbabu(
     learned = NETWORK if head_rate else BODY if blocks is None else first_blocks(blocks)
     rated = replace(optimizer, rates=((HEAD, head_rate),)) if head_rate else optimizer
     return Algorithm(
-        "fedbabu",
         shared=learned,
         keep=NOTHING,
         expand=with_head(head_init, zero_bias=zero_head_bias),

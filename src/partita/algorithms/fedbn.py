@@ -1,13 +1,12 @@
 """FedBN. Li et al., 2021, https://arxiv.org/abs/2102.07623"""
 
-from dataclasses import replace
-
-from ..algorithm import Algorithm
+from ..algorithm import Algorithm, method
 from ..optimizers import SGD
 from ..selectors import NORM
 from .fedsim import fedsim
 
 
+@method
 def fedbn(*, epochs: int = 1, optimizer: SGD = SGD(0.01)) -> Algorithm:
     """Keep norm layers with their statistics, share all else."""
-    return replace(fedsim(personal=NORM, epochs=epochs, optimizer=optimizer), name="fedbn")
+    return fedsim(personal=NORM, epochs=epochs, optimizer=optimizer)

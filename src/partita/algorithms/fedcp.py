@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..algorithm import Algorithm
+from ..algorithm import Algorithm, method
 from ..client import Client
 from ..optimizers import SGD
 from ..phases import Phase
@@ -17,6 +17,7 @@ from ..views import PLAIN
 BANDWIDTHS = (10.0, 15.0, 20.0, 50.0)
 
 
+@method
 def fedcp(
     *, strength: float = 5.0, noise_in_use: bool = True, epochs: int = 1, optimizer: SGD = SGD(0.005)
 ) -> Algorithm:
@@ -43,7 +44,6 @@ def fedcp(
         return _answer(tensors, features, client, noise=noise_in_use)
 
     return Algorithm(
-        "fedcp",
         shared=BODY | below("global/") | below("policy/"),
         personal=HEAD,
         keep=HEAD,

@@ -2,17 +2,18 @@
 
 from dataclasses import replace
 
-from ..algorithm import Algorithm
+from ..algorithm import Algorithm, method
 from ..optimizers import SGD
 from ..phases import Phase
 from ..selectors import last_blocks
 from .fedsim import PersonalInit, fedsim
 
 
+@method
 def fedper(*, blocks: int = 1, epochs: int = 4, optimizer: SGD = SGD(0.01), head_warmup_epochs: int = 0,
            personal_init: PersonalInit = "common", stateful: bool = True) -> Algorithm:  # fmt: skip
     """Share the base, keep the last blocks, train both together; a warm-up trains the kept ones first."""
     own = last_blocks(blocks)
     joint = fedsim(personal=own, epochs=epochs, optimizer=optimizer, personal_init=personal_init, stateful=stateful)
     warm_up = (Phase(own, optimizer, epochs=head_warmup_epochs),) if head_warmup_epochs else ()
-    return replace(joint, name="fedper", phases=(*warm_up, *joint.phases))
+    return replace(joint, phases=(*warm_up, *joint.phases))

@@ -3,7 +3,7 @@
 import warnings
 from dataclasses import replace
 
-from ..algorithm import Algorithm
+from ..algorithm import Algorithm, method
 from ..errors import DegenerateWarning
 from ..penalties import Proximal, together
 from ..phases import Phase, Stage
@@ -11,14 +11,15 @@ from ..views import PLAIN
 from .fedavg import fedavg
 
 
+@method
 def fedprox(*, mu: float = 0.01, on: Algorithm = fedavg()) -> Algorithm:
     """Keep shared tensors near the received ones by (mu / 2) |w - w_t|^2; on FedAvg, or on any other method."""
     if mu == 0:
-        warnings.warn(f"FedProx with mu = 0 is {on.name}. Set mu > 0.", DegenerateWarning, stacklevel=2)
+        warnings.warn(f"FedProx with mu = 0 is {on.name}. Set mu > 0.", DegenerateWarning, stacklevel=3)
 
     def drawn(stage: Stage) -> Stage:
         if isinstance(stage, Phase) and stage.view == PLAIN:
             return replace(stage, penalty=together(stage.penalty, Proximal(mu)))
         return stage
 
-    return replace(on, name=f"fedprox({on.name})", phases=tuple(map(drawn, on.phases)))
+    return replace(on, phases=tuple(map(drawn, on.phases)))

@@ -2,13 +2,14 @@
 
 from dataclasses import replace
 
-from ..algorithm import Algorithm
+from ..algorithm import Algorithm, method
 from ..optimizers import SGD
 from ..phases import Phase
 from ..selectors import BODY, HEAD, NETWORK, WEIGHTS
 from .fedalt import fedalt
 
 
+@method
 def fedrep(
     *,
     head_epochs: int = 10,
@@ -30,7 +31,6 @@ def fedrep(
     )
     return replace(
         separate,
-        name="fedrep",
         phases=one_optimizer if switched else separate.phases,
         finetune=(Phase(HEAD, optimizer, epochs=final_head_epochs),) if final_head_epochs else (),
     )

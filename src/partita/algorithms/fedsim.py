@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from ..algorithm import Algorithm, weights_of_task
+from ..algorithm import Algorithm, method, weights_of_task
 from ..initialization import independent
 from ..optimizers import SGD
 from ..penalties import Proximal
@@ -12,6 +12,7 @@ from ..selectors import HEAD, NETWORK, NOTHING, Selector
 PersonalInit = Literal["common", "independent"]
 
 
+@method
 def fedsim(
     *,
     personal: Selector = HEAD,
@@ -26,7 +27,6 @@ def fedsim(
     """Train the shared and the personal part together; average the shared part."""
     near = Proximal(2 * regularization, to=toward, on=personal) if regularization else None
     return Algorithm(
-        "fedsim",
         shared=NETWORK & ~personal,
         personal=personal,
         keep=personal if stateful else NOTHING,

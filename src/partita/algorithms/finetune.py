@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ..algorithm import Algorithm
+from ..algorithm import Algorithm, method
 from ..optimizers import SGD, Optimizer
 from ..penalties import Penalty
 from ..phases import Phase
@@ -10,6 +10,7 @@ from ..selectors import NETWORK, Selector
 from .fedavg import fedavg
 
 
+@method
 def finetune(
     *,
     on: Algorithm = fedavg(),
@@ -21,4 +22,4 @@ def finetune(
     """Train a copy on the client's data before it is used: the personal part, or all where nothing is personal."""
     chosen = part or on.personal or NETWORK
     tuning = Phase(on.view.place(chosen), optimizer, epochs=epochs, view=on.view, penalty=penalty)
-    return replace(on, name=f"finetune({on.name})", finetune=(*on.finetune, tuning))
+    return replace(on, finetune=(*on.finetune, tuning))

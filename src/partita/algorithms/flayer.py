@@ -5,7 +5,7 @@ from typing import Literal
 
 import torch
 
-from ..algorithm import Algorithm
+from ..algorithm import Algorithm, method
 from ..client import Client
 from ..layerwise import Layerwise, official_factors, paper_factors
 from ..masks import largest_changes, official_changes
@@ -18,6 +18,7 @@ from .fedavg import fedavg
 ACCURACY = "flayer/accuracy"
 
 
+@method
 def flayer(
     *,
     on: Algorithm = fedavg(optimizer=SGD(0.005)),
@@ -94,7 +95,6 @@ def flayer(
     before_training, after_training = (note, ()) if official else ((), note)
     return replace(
         on,
-        name=f"flayer({on.name})",
         shared=on.shared | head,
         keep=(~on.shared if on.keep is None else on.keep) | on.view.place(head) | below("flayer/"),
         expand=lambda client: on.expand(client) | {ACCURACY: _zero_like(client)},

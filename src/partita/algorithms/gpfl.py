@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..algorithm import Algorithm
+from ..algorithm import Algorithm, method
 from ..client import Client
 from ..optimizers import SGD
 from ..phases import Phase
@@ -19,6 +19,7 @@ from ..views import PLAIN
 EMBEDDING, GLOBAL, PERSONAL = "gpfl/embedding", "condition/global", "condition/personal"
 
 
+@method
 def gpfl(
     *, strength: float = 0.01, weight_decay: float = 0.1, epochs: int = 1, optimizer: SGD = SGD(0.005)
 ) -> Algorithm:
@@ -42,7 +43,6 @@ def gpfl(
         return classified + guided + strength * distance
 
     return Algorithm(
-        "gpfl",
         shared=BODY | below("gpfl/"),
         personal=HEAD,
         expand=_with_conditions,

@@ -2,14 +2,15 @@
 
 from dataclasses import replace
 
-from ..algorithm import Algorithm
+from ..algorithm import Algorithm, method
 from ..optimizers import SGD
 from ..selectors import NETWORK, last_blocks
 from ..server import Averaging
 from .fedsim import fedsim
 
 
+@method
 def lg_fedavg(*, blocks: int = 1, epochs: int = 1, optimizer: SGD = SGD(0.001)) -> Algorithm:
     """Share the last blocks, keep the body, train both together. Meant to start from a FedAvg model (`pretrain`)."""
     joint = fedsim(personal=NETWORK & ~last_blocks(blocks), epochs=epochs, optimizer=optimizer)
-    return replace(joint, name="lg_fedavg", server=Averaging(weights="uniform"))
+    return replace(joint, server=Averaging(weights="uniform"))

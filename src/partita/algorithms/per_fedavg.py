@@ -2,7 +2,7 @@
 
 import warnings
 
-from ..algorithm import Algorithm
+from ..algorithm import Algorithm, method
 from ..errors import DegenerateWarning
 from ..gradients import Meta
 from ..optimizers import SGD, Optimizer
@@ -10,15 +10,15 @@ from ..phases import Phase
 from ..selectors import NETWORK
 
 
+@method
 def per_fedavg(
     *, alpha: float = 0.01, epochs: int = 1, optimizer: Optimizer = SGD(0.1), adapt_steps: int | None = 1,
     adapt_epochs: int | None = None,
 ) -> Algorithm:  # fmt: skip
     """Learn weights from which a step of size alpha leads to a good model; make that step before use."""
     if alpha == 0:
-        warnings.warn("Per-FedAvg with alpha = 0 is FedAvg on every second batch.", DegenerateWarning, stacklevel=2)
+        warnings.warn("Per-FedAvg with alpha = 0 is FedAvg on every second batch.", DegenerateWarning, stacklevel=3)
     return Algorithm(
-        "per_fedavg",
         phases=(Phase(NETWORK, optimizer, epochs=epochs, gradient=Meta(alpha)),),
         finetune=(Phase(NETWORK, SGD(alpha), epochs=adapt_epochs, steps=adapt_steps),),
     )

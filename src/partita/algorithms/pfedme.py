@@ -1,6 +1,6 @@
 """pFedMe. Dinh et al., 2020, https://arxiv.org/abs/2006.08848"""
 
-from ..algorithm import Algorithm, received_replaces_own, weights_of_task
+from ..algorithm import Algorithm, method, received_replaces_own, weights_of_task
 from ..client import Client
 from ..errors import PartitaError
 from ..gradients import Moreau
@@ -12,6 +12,7 @@ from ..server import Averaging
 from ..tensors import Tensors, prefixed
 
 
+@method
 def pfedme(
     *,
     strength: float = 15.0,
@@ -27,7 +28,6 @@ def pfedme(
     if beta == 0 or strength == 0:
         raise PartitaError("pFedMe with beta = 0 or strength = 0 never moves its shared weights. Set both above 0.")
     return Algorithm(
-        "pfedme",
         keep=NOTHING,
         expand=_with_theta if carry_theta else weights_of_task,
         start=_theta_from_received if carry_theta else received_replaces_own,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from ..algorithm import Algorithm
+from ..algorithm import Algorithm, method
 from ..client import Client
 from ..gradients import GradientAt
 from ..network import Network
@@ -18,6 +18,7 @@ from ..server import Averaging, Update
 from ..tensors import Tensors, only, under
 
 
+@method
 def scaffold(*, epochs: int = 1, optimizer: SGD = SGD(0.1), server_lr: float = 1.0) -> Algorithm:
     """Correct every step by the difference of the server's and the client's control variates."""
     train = Phase(NETWORK, optimizer, epochs=epochs, gradient=Corrected())
@@ -35,7 +36,6 @@ def scaffold(*, epochs: int = 1, optimizer: SGD = SGD(0.1), server_lr: float = 1
         }
 
     return Algorithm(
-        "scaffold",
         shared=NETWORK | below("control/"),
         expand=_with_controls,
         phases=(train, renew_control),

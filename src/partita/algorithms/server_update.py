@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ..algorithm import Algorithm, Refinement
+from ..algorithm import Algorithm, Refinement, method
 from ..client import Client
 from ..optimizers import SGD, Optimizer
 from ..phases import Phase
@@ -12,6 +12,7 @@ from ..tensors import Tensors, only
 from .fedavg import fedavg
 
 
+@method
 def server_update(
     *,
     on: Algorithm = fedavg(),
@@ -29,7 +30,6 @@ def server_update(
 
     return replace(
         on,
-        name=f"server_update({on.name})",
         shared=on.shared | part,
         keep=on.keep if on.keep is not None else ~(on.shared | part),
         upload=upload,

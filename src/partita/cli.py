@@ -1,0 +1,173 @@
+"""The command line. Torch is imported only by the commands that need it, so that help is quick."""
+
+import json
+import sys
+import warnings
+from enum import Enum
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from . import terminal
+from .errors import PartitaError
+
+app = typer.Typer(
+    name="partita",
+    help="Personalized federated learning: numbers you can believe, models you can use.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class Kind(str, Enum):
+    """What can be listed."""
+
+    algorithms = "algorithms"
+    models = "models"
+    data = "data"
+
+
+Overrides = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[KEY=VALUE]...", help="Settings by dotted key, as in algorithm.optimizer.lr=0.05"),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+
+
+def main() -> None:
+    """The entry point: errors in the user's words, without a traceback."""
+    warnings.showwarning = terminal.show_warning
+    try:
+        app()
+    except PartitaError as problem:
+        terminal.tell(str(problem), "bold red", "Error")
+        raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        terminal.tell("Interrupted.")
+        raise SystemExit(130) from None
+    except BrokenPipeError:
+        # Whoever read the output has gone, as in `partita list algorithms | head`.
+        sys.stderr.close()
+        raise SystemExit(1) from None
+
+
+@app.command()
+def run(
+    experiment: Annotated[
+        str | None, typer.Argument(metavar="[FILE.toml]", help="An experiment file; settings after it change it.")
+    ] = None,
+    overrides: Overrides = None,
+    algorithm: Annotated[str | None, typer.Option("--algorithm", "-a", help="See: partita list algorithms")] = None,
+    model: Annotated[str | None, typer.Option("--model", "-m", help="See: partita list models")] = None,
+    data: Annotated[str | None, typer.Option("--data", "-d", help="See: partita list data")] = None,
+    rounds: Annotated[int | None, typer.Option("--rounds", "-r", help="How many rounds.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", "-s", help="Decides everything random.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run an experiment and show its result.
+
+    Examples:
+
+    partita run --algorithm fedper --rounds 20
+
+    partita run experiment.toml rounds=50 algorithm.optimizer.lr=0.05
+
+    partita run algorithm=flayer algorithm.on=fedper data.clients=50 data.alpha=0.5
+    """
+    from .experiment import make, read
+
+    changes = list(overrides or [])
+    file = None if experiment is None or "=" in experiment else Path(experiment)
+    if experiment is not None and file is None:
+        changes.insert(0, experiment)
+    options = {"algorithm": algorithm, "model": model, "data": data, "rounds": rounds, "seed": seed}
+    settings = read(file, [*(f"{key}={value}" for key, value in options.items() if value is not None), *changes])
+    made = make(settings)
+    _use_one_thread()
+    with terminal.show_progress(not as_json) as on_round:
+        result = made.run(on_round)
+    if as_json:
+        print(json.dumps({"settings": settings, **result.as_dict()}))
+    else:
+        terminal.print_result(result)
+
+
+@app.command("list")
+def list_(kind: Annotated[Kind, typer.Argument(help="What to list.")], as_json: AsJson = False) -> None:
+    """List what is known by name: algorithms, models or data.
+
+    Example: partita list algorithms
+    """
+    from . import registry
+
+    found = {name: registry.summary(registry.get(kind.value, name)) for name in registry.names(kind.value)}
+    if as_json:
+        print(json.dumps(found))
+    else:
+        terminal.print_names(found, kind.value)
+
+
+@app.command()
+def describe(
+    algorithm: Annotated[str, typer.Argument(help="Name of an algorithm.")],
+    overrides: Overrides = None,
+    model: Annotated[str, typer.Option("--model", "-m", help="See: partita list models")] = "cnn4",
+    shape: Annotated[str, typer.Option(help="Shape of one input.")] = "3,32,32",
+    classes: Annotated[int, typer.Option(help="Number of classes.")] = 10,
+    as_json: AsJson = False,
+) -> None:
+    """Show which tensors an algorithm shares, keeps, trains and freezes, in what phases, and the bytes of a round.
+
+    Examples:
+
+    partita describe fedper --model cnn4
+
+    partita describe fedbabu algorithm.blocks=1 --model mlp --shape 1,8,8
+    """
+    from .algorithm import Algorithm
+    from .describe import describe as resolve
+    from .experiment import read
+    from .settings import Factory, convert
+    from .task import Task
+
+    try:
+        sides = tuple(int(side) for side in shape.split(","))
+    except ValueError:
+        raise PartitaError(f"The shape {shape!r} is not a list of whole numbers such as 3,32,32.") from None
+    settings = read(None, [f"algorithm={algorithm}", f"model={model}", *(overrides or [])])
+    network = convert(Factory, settings["model"], "model")(shape=sides, classes=classes)
+    description = resolve(convert(Algorithm, settings["algorithm"], "algorithm"), Task(network))
+    if as_json:
+        print(json.dumps(description.as_dict()))
+    else:
+        terminal.print_description(description)
+
+
+@app.command()
+def demo(
+    rounds: Annotated[int, typer.Option("--rounds", "-r", help="Rounds of each method.")] = 30,
+    seed: Annotated[int, typer.Option("--seed", "-s", help="Decides the split, the weights and the batches.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Compare seven methods on handwritten digits, divided unevenly among 20 clients. Takes under a minute."""
+    from .demonstration import METHODS, run_method
+
+    _use_one_thread()
+    results = {}
+    with terminal.show_progress(not as_json) as on_round:
+        for name in METHODS:
+            results[name] = run_method(name, rounds=rounds, seed=seed, on_round=partial(on_round, name))
+    if as_json:
+        print(json.dumps({name: result.as_dict() for name, result in results.items()}))
+    else:
+        terminal.print_comparison(results)
+
+
+def _use_one_thread() -> None:
+    import torch
+
+    # Small networks are slower with more threads.
+    torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-from typing import Any
+import typing
 
 from .algorithm import (
     Algorithm as Algorithm,
@@ -98,4 +98,4 @@ from .views import View as View
 
 __version__: str
 
-def __getattr__(name: str) -> Any: ...
+def __getattr__(name: str) -> typing.Any: ...

@@ -8,6 +8,8 @@
 The names are listed in `__init__.pyi`; every algorithm, model and data source can be imported from here too.
 """
 
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import lazy_loader
@@ -19,10 +21,10 @@ _load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__ and not name.startswith("_"):
-        from . import registry
-
-        for kind in registry.KINDS:
-            if name in registry.names(kind):
-                return registry.get(kind, name)
+    if name in __all__ or name.startswith("_") or find_spec(f"{__name__}.{name}"):
+        return _load(name)
+    registry = import_module(f"{__name__}.registry")
+    for kind in registry.KINDS:
+        if name in registry.names(kind):
+            return registry.get(kind, name)
     return _load(name)

@@ -51,9 +51,11 @@ from partita.task import Task
 from partita.tensors import Tensors, network_name
 from toys import small_federation, small_network
 
+# With this seed clients 1 and 2 take part in the first two rounds, 0 and 1 in the third.
 SEED = 1
+PARTICIPATION = 0.67
 BATCHING = Batching(3)
-DATA = small_federation((6, 5, 9, 7))
+DATA = small_federation((6, 5, 7))
 MIDWAY = Moment(round=2, rounds=3, seed=SEED)
 
 SERVER_OPTIMIZERS: dict[str, Optimizer] = {
@@ -76,7 +78,7 @@ AS_MADE: dict[str, Algorithm] = {
     "fedrep switched": fedrep(switched=True),
     **{
         f"{algorithm.name} server {kind}": replace(algorithm, server=Averaging(optimizer))
-        for algorithm in (fedavg(), fedalt(), flayer())
+        for algorithm in (fedavg(), flayer())
         for kind, optimizer in SERVER_OPTIMIZERS.items()
     },
 }
@@ -105,14 +107,14 @@ every_algorithm = pytest.mark.parametrize("name", ALGORITHMS)
 def run(
     algorithm: Algorithm, *, rounds: int = 2, seed: int = SEED, data: Federation = DATA, evaluate_every: int = 10
 ) -> Result:
-    """Half of the clients in each round."""
+    """Two of three clients in each round."""
     return simulate(
         algorithm,
         small_network(),
         data,
         rounds=rounds,
         seed=seed,
-        participation=0.5,
+        participation=PARTICIPATION,
         batching=BATCHING,
         evaluate_every=evaluate_every,
     )
@@ -274,7 +276,7 @@ def test_a_round_changes_the_state_of_those_who_take_part_and_of_no_other(name: 
     expanded = algorithm.expand(clients_midway(name)[0])
     kept = kept_names(algorithm, result.task, expanded)
     for number in (1, 2):
-        present = participants(len(DATA), 0.5, Moment(round=number, rounds=3, seed=SEED))
+        present = participants(len(DATA), PARTICIPATION, Moment(round=number, rounds=3, seed=SEED))
         for client in range(len(DATA)):
             before, after = seen[number, client], seen[number + 1, client]
             if client not in present:
@@ -319,7 +321,7 @@ def test_the_order_of_updates_does_not_matter(name: str) -> None:
     algorithm, clients, server = ALGORITHMS[name], clients_midway(name), server_midway(name)
     state = two_rounds(name).state
     updates = [trained.update for trained in client_round(algorithm, clients, run_phase)]
-    orders = (updates, updates[::-1], [updates[at] for at in (2, 0, 3, 1)])
+    orders = (updates, updates[::-1], [updates[at] for at in (1, 2, 0)])
     one, *others = (server_round(algorithm, state, order, MIDWAY, server, run_phase) for order in orders)
     assert all(same(one, other) for other in others)
     after = replace(MIDWAY, round=3)

@@ -93,17 +93,24 @@ def describe(algorithm: Algorithm, task: Task) -> Description:
 def _text(stage: Stage) -> str:
     if not isinstance(stage, Phase):
         return summary(stage)
-    length = [f"{stage.epochs if isinstance(stage.epochs, int) else 'some'} epochs"] if stage.epochs is not None else []
-    length += [f"at most {stage.steps} steps" if length else f"{stage.steps} steps"] if stage.steps is not None else []
+    length = []
+    if stage.epochs is not None or stage.steps is None:
+        length.append(_amount("some" if callable(stage.epochs) else stage.epochs or 1, "epoch"))
+    if stage.steps is not None:
+        length.append(("at most " if length else "") + _amount(stage.steps, "step"))
     extras = [f"penalty {type(stage.penalty).__name__}"] if stage.penalty else []
     extras += [f"gradient {type(stage.gradient).__name__}"] if stage.gradient != PLAIN_GRADIENT else []
     extras += [f"weights: {stage.view.text}"] if stage.view != PLAIN else []
-    parts = [f"train {stage.train}", ", ".join(length) or "1 epoch", f"{_optimizer(stage)}", *extras]
+    parts = [f"train {stage.train}", ", ".join(length), _optimizer(stage), *extras]
     return "; ".join(parts)
 
 
 def _optimizer(stage: Phase) -> str:
     return f"{type(stage.optimizer).__name__} with rate {stage.optimizer.lr:g}"
+
+
+def _amount(count: int | str, unit: str) -> str:
+    return f"{count} {unit}" if count == 1 else f"{count} {unit}s"
 
 
 def _count(rows: Iterable[Row]) -> int:

@@ -70,8 +70,11 @@ def convert(kind: Any, value: object, where: str, default: object = inspect.Para
             raise PartitaError(f"{where}: {unknown('value', str(value), map(str, get_args(kind)))}")
         return value
     if origin is tuple and isinstance(value, list):
-        inner = get_args(kind)[0]
-        return tuple(convert(inner, each, f"{where}[{at}]") for at, each in enumerate(value))
+        inner = get_args(kind)
+        kinds = [inner[0]] * len(value) if inner[-1] is ... else inner
+        if len(kinds) != len(value):
+            raise PartitaError(f"{where}: {value!r} has {len(value)} entries, not {len(kinds)}.")
+        return tuple(convert(k, each, f"{where}[{at}]") for at, (k, each) in enumerate(zip(kinds, value, strict=True)))
     if dataclasses.is_dataclass(kind) and isinstance(value, Mapping):
         return _dataclass(kind, value, where, default)
     if isinstance(kind, type) and isinstance(value, kind) and not (kind is int and isinstance(value, bool)):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     OnRound = Callable[[str, Progress], None]
 
-output = Console(soft_wrap=not sys.stdout.isatty(), highlight=False)
+output = Console(width=None if sys.stdout.isatty() else 200, highlight=False)
 messages = Console(stderr=True, soft_wrap=not sys.stderr.isatty(), highlight=False)
 
 

@@ -476,6 +476,18 @@ def test_e20_order_and_grouping_of_clients_do_not_matter(name: str) -> None:
     assert_moved(together[0].tensors, result.algorithm.expand(clients[0]), ("layer1.weight",))
 
 
+def test_e20_each_client_and_round_has_its_own_order_of_batches() -> None:
+    """The same data under another id or in another round is seen in another order, under the same ones in the same."""
+    first = next_clients(midway("fedavg"))[0]
+    other, later = replace(first, id=1), replace(first, moment=replace(first.moment, round=5))
+    orders = [
+        torch.cat([batch.inputs for batch in client.batches(client.train, 0)]) for client in (first, other, later)
+    ]
+    assert torch.equal(orders[0], torch.cat([batch.inputs for batch in replace(first).batches(first.train, 0)]))
+    assert not torch.equal(orders[0], orders[1])
+    assert not torch.equal(orders[0], orders[2])
+
+
 @pytest.mark.parametrize("method", [fedalt, fedsim], ids=["fedalt", "fedsim"])
 def test_e21_stateless_is_stateful_in_the_only_round(method: Callable[..., Algorithm]) -> None:
     stateful, stateless = (

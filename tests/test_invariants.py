@@ -95,6 +95,7 @@ def test_fedbabu_head_stays_as_drawn_in_every_client(kind: HeadInit, wrapped: bo
         for client, trained in zip(each.clients, each.trained, strict=True):
             assert_equal(only(trained.tensors, HEAD_NAMES), only(algorithm.expand(client), HEAD_NAMES))
             assert not set(HEAD_NAMES) & set(trained.update.values)
+            assert not trained.own
             assert not torch.equal(trained.tensors["layer1.weight"], client.received["layer1.weight"])
         assert not set(HEAD_NAMES) & set(each.state)
 
@@ -247,15 +248,18 @@ def test_fedamp_messages_are_means(population: int) -> None:
     network = Task(small_network()).network
     models = [torch.randn(4, dtype=torch.float64, generator=torch.Generator().manual_seed(at)) for at in range(4)]
 
-    def messages(shift: float) -> list[torch.Tensor]:
+    def messages(shift: float, present: int = 3) -> list[torch.Tensor]:
+        """To all clients, of whom some were present and the others have the initial network."""
         state = algorithm.server.init({"w": models[3] + shift}, [1] * population)
-        updates = [Update(at, {"w": models[at] + shift}, 1, 1) for at in range(3)]
+        updates = [Update(at, {"w": models[min(at, 3)] + shift}, 1, 1) for at in range(present)]
         state = algorithm.server.aggregate(state, updates, Moment(), network)
         return [algorithm.server.download(state, at, Moment())["w"] for at in range(population)]
 
     for number, (message, moved) in enumerate(zip(messages(0.0), messages(100.0), strict=True)):
         assert torch.allclose(moved - message, torch.full_like(message, 100.0), rtol=0, atol=1e-10)
         assert not torch.allclose(message, models[min(number, 3)], atol=1e-4)
+    for message, spelt_out in zip(messages(0.0), messages(0.0, present=population), strict=True):
+        assert torch.allclose(message, spelt_out, rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize("weights", ["samples", "uniform", "batches"])

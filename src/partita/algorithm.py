@@ -125,13 +125,19 @@ def initial_state(algorithm: Algorithm, client: Client, sizes: Sequence[int]) ->
     return algorithm.server.init(only(tensors, shared_names(algorithm, client.task, tensors)), sizes)
 
 
+def enter(algorithm: Algorithm, client: Client) -> Client:
+    """The client with the tensors that the algorithm gives everyone to begin with."""
+    return replace(client, initial=algorithm.expand(client))
+
+
 def begin(algorithm: Algorithm, client: Client) -> Tensors:
-    """The client's tensors at the start of a round, or before fine-tuning."""
-    return algorithm.start(algorithm.expand(client) | client.own, client)
+    """The tensors of a client that has entered, at the start of a round or before fine-tuning."""
+    return algorithm.start(client.initial | client.own, client)
 
 
 def client_round(algorithm: Algorithm, clients: Sequence[Client], run_phase: RunPhase) -> list[Trained]:
     """One round of each client: start, train, upload, keep."""
+    clients = [enter(algorithm, client) for client in clients]
     before = [begin(algorithm, client) for client in clients]
     after = _run(algorithm.phases, clients, before, run_phase)
     return [_finish(algorithm, *each) for each in zip(clients, before, after, strict=True)]
@@ -148,7 +154,8 @@ def server_round(
     """The server's state after the updates of a round; `own` holds the server's data, for its own phases."""
     state = algorithm.server.aggregate(state, updates, moment, own.task.network)
     if algorithm.refinement:
-        holder = replace(own, received=algorithm.server.download(state, own.id, moment), moment=moment)
+        received = algorithm.server.download(state, own.id, moment)
+        holder = enter(algorithm, replace(own, received=received, moment=moment))
         [refined] = _run(algorithm.refinement.phases, [holder], [begin(algorithm, holder)], run_phase)
         state = state | only(refined, shared_names(algorithm, own.task, refined))
     return state
@@ -156,9 +163,8 @@ def server_round(
 
 def personalize(algorithm: Algorithm, clients: Sequence[Client], run_phase: RunPhase) -> list[Tensors]:
     """The tensors each client uses its model with. Nothing is kept: the clients' state stays as it was."""
-    before = [begin(algorithm, client) for client in clients]
-    tuning = [replace(client, purpose="finetune") for client in clients]
-    return _run(algorithm.finetune, tuning, before, run_phase)
+    clients = [enter(algorithm, replace(client, purpose="finetune")) for client in clients]
+    return _run(algorithm.finetune, clients, [begin(algorithm, client) for client in clients], run_phase)
 
 
 def _run(
@@ -189,5 +195,5 @@ def _finish(algorithm: Algorithm, client: Client, before: Tensors, after: Tensor
         batches=client.batches_per_epoch(len(client.train)),
         mask=mask,
     )
-    kept = kept_names(algorithm, client.task, algorithm.expand(client))
+    kept = kept_names(algorithm, client.task, client.initial)
     return Trained(own=only(after, sorted(kept)), update=update, tensors=after)

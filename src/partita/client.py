@@ -21,6 +21,8 @@ class Client:
     """Held out of the training data; may be empty."""
     moment: Moment = field(default_factory=Moment)
     batching: Batching = field(default_factory=Batching)
+    initial: Tensors = field(default_factory=dict)
+    """All tensors that the algorithm gives a client before its first round."""
     own: Tensors = field(default_factory=dict)
     """What the client keeps between rounds; empty before its first."""
     received: Tensors = field(default_factory=dict)

@@ -34,7 +34,8 @@ class Proximal:
     def _center(self, name: str, tensor: Tensor, client: Client) -> Tensor | None:
         if self.to == "zero":
             return torch.zeros_like(tensor)
-        return (client.received if self.to == "received" else client.task.weights).get(network_name(name))
+        centers = client.received if self.to == "received" else client.initial
+        return centers.get(name, centers.get(network_name(name)))
 
 
 def together(*penalties: Penalty | None) -> Penalty | None:

@@ -16,6 +16,7 @@ from .algorithm import (
     Trained,
     begin,
     client_round,
+    enter,
     initial_state,
     kept_names,
     personalize,
@@ -116,7 +117,9 @@ class Result:
         """The server's network; parts that never leave the clients have their initial weights."""
         moment = Moment(self.rounds, self.rounds, self.seed)
         received = self.algorithm.server.download(self.state, -1, moment)
-        return {name: received.get(name, tensor) for name, tensor in self.task.weights.items()}
+        nothing = self.data.samples.take(slice(0))
+        initial = self.algorithm.expand(Client(-1, self.task, nothing, nothing, moment))
+        return {name: received.get(name, initial[name]) for name in self.task.weights}
 
 
 def participants(count: int, fraction: float, moment: Moment) -> list[int]:
@@ -274,10 +277,10 @@ class _Simulation:
         # The download after this round is that of the next.
         after = replace(moment, round=moment.round + 1)
         for number in range(len(self.data)):
-            client = self.with_state(result, number, after)
+            client = enter(self.algorithm, self.with_state(result, number, after))
             before = begin(self.algorithm, client)
             records += self.records(client, before, "before_local", moment)
-            if kept_names(self.algorithm, self.task, self.algorithm.expand(client)):
+            if kept_names(self.algorithm, self.task, client.initial):
                 stranger = replace(client, own={})
                 records += self.records(stranger, begin(self.algorithm, stranger), "initial", moment)
             if self.algorithm.finetune:

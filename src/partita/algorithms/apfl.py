@@ -39,7 +39,7 @@ def apfl(
         phases=(
             Phase(
                 both | below("apfl/") if adaptive else both,
-                replace(optimizer, rates=((below("apfl/"), alpha_rate),)),
+                replace(optimizer, rates=(*optimizer.rates, (below("apfl/"), alpha_rate))),
                 epochs=epochs,
                 objective=_both_losses,
                 project=lambda name, tensor: tensor.clamp(0, 1) if name == ALPHA else tensor,

@@ -48,7 +48,7 @@ def apple(
         phases=(
             Phase(
                 NETWORK | below("relations/"),
-                replace(optimizer, rates=((below("relations/"), relation_rate),)),
+                replace(optimizer, rates=(*optimizer.rates, (below("relations/"), relation_rate))),
                 epochs=epochs,
                 penalty=near_prior,
                 view=MIXTURE,

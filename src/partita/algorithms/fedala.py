@@ -1,6 +1,7 @@
 """FedALA. Zhang et al., 2023, https://arxiv.org/abs/2212.01197"""
 
 import statistics
+from collections.abc import Iterable
 
 import torch
 
@@ -10,7 +11,7 @@ from ..network import Network
 from ..optimizers import SGD, Optimizer
 from ..phases import Phase
 from ..samples import Samples
-from ..selectors import NETWORK, below, last_tensors
+from ..selectors import NETWORK, Selector, below, last_tensors
 from ..tensors import Tensors, only, prefixed, under
 from ..views import PLAIN, View
 
@@ -42,13 +43,13 @@ def fedala(
     def start(tensors: Tensors, client: Client) -> Tensors:
         """The received weights, but in the mixed layers beside the client's own."""
         received = only(client.received, under("mix/", tensors))
-        own = only(tensors, received) if client.own else received
+        own = only(tensors, received)
         return tensors | client.received | own | prefixed("received/", received)
 
     learn_mixture = Phase(
         below("mix/"),
         SGD(mix_lr),
-        epochs=lambda client: _mixture_epochs(client, max_start_epochs),
+        epochs=lambda client: _mixture_epochs(client, top, max_start_epochs),
         until=lambda losses: len(losses) >= 10 and statistics.pstdev(losses[-10:]) < threshold,
         view=MIXED,
         project=lambda name, tensor: tensor.clamp(0, 1),
@@ -63,11 +64,16 @@ def fedala(
     )
 
 
-def _mixture_epochs(client: Client, at_first: int) -> int:
-    """None without weights of one's own, many the first time, then one."""
-    if not client.own:
+def _mixture_epochs(client: Client, top: Selector, at_first: int) -> int:
+    """None as long as nothing is to be mixed, many the first time, then one."""
+    if not _differs(client, top(client.task.network, frozenset(client.received))):
         return 0
-    return 1 if client.own[STARTED] else at_first
+    return 1 if client.own and client.own[STARTED] else at_first
+
+
+def _differs(client: Client, names: Iterable[str]) -> bool:
+    own = client.initial | client.own
+    return any(not torch.equal(own[name], client.received[name]) for name in names)
 
 
 def _slice(client: Client, fraction: float) -> Samples:
@@ -89,5 +95,5 @@ MIXED = View("own + (received - own) * mix", _mixed, lambda selector: below("mix
 
 def _settle(tensors: Tensors, client: Client) -> Tensors:
     """The mixture becomes the weights."""
-    started = torch.ones(()) if client.own else tensors[STARTED]
+    started = torch.ones(()) if _differs(client, under("mix/", tensors)) else tensors[STARTED]
     return tensors | _mixed(tensors, client.task.network) | {STARTED: started}

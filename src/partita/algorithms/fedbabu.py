@@ -28,7 +28,7 @@ def fedbabu(
     `head_rate` trains and shares the head too, at this fraction of the body's learning rate.
     """
     learned = NETWORK if head_rate else BODY if blocks is None else first_blocks(blocks)
-    rated = replace(optimizer, rates=((HEAD, head_rate),)) if head_rate else optimizer
+    rated = replace(optimizer, rates=(*optimizer.rates, (HEAD, head_rate))) if head_rate else optimizer
     return Algorithm(
         shared=learned,
         keep=NOTHING,

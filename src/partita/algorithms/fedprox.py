@@ -4,7 +4,7 @@ import warnings
 from dataclasses import replace
 
 from ..algorithm import Algorithm, method
-from ..errors import DegenerateWarning
+from ..errors import DegenerateWarning, PartitaError
 from ..penalties import Proximal, together
 from ..phases import Phase, Stage
 from ..views import PLAIN
@@ -22,4 +22,6 @@ def fedprox(*, mu: float = 0.01, on: Algorithm = fedavg()) -> Algorithm:
             return replace(stage, penalty=together(stage.penalty, Proximal(mu)))
         return stage
 
+    if not any(isinstance(stage, Phase) and stage.view == PLAIN for stage in on.phases):
+        raise PartitaError(f"FedProx on {on.label}: no phase trains the network as it was received.")
     return replace(on, phases=tuple(map(drawn, on.phases)))

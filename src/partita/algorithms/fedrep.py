@@ -24,7 +24,7 @@ def fedrep(
     gathers while the head is trained.
     """
     separate = fedalt(personal=HEAD, personal_epochs=head_epochs, epochs=epochs, optimizer=optimizer)
-    only_head, only_body = (replace(optimizer, rates=((part, 0.0),)) for part in (BODY, HEAD))
+    only_head, only_body = (replace(optimizer, rates=(*optimizer.rates, (part, 0.0))) for part in (BODY, HEAD))
     one_optimizer = (
         Phase(NETWORK, only_head, epochs=head_epochs, carry=True),
         Phase(NETWORK, only_body, epochs=epochs, carry=True),

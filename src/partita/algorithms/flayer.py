@@ -12,10 +12,11 @@ from ..masks import largest_changes, official_changes
 from ..optimizers import SGD
 from ..phases import Phase, Stage
 from ..selectors import HEAD, Selector, below
-from ..tensors import Tensors, network_name
+from ..tensors import Tensors, network_name, only, prefixed, under
 from .fedavg import fedavg
 
 ACCURACY = "flayer/accuracy"
+BEGAN = "began/"
 
 
 @method
@@ -44,7 +45,8 @@ def flayer(
     the accuracy of the model it began with. `dilute` averages unsent entries as zeros.
     """
     official = variant == "official"
-    agg = ("none" if on.name == "fedala" else "accuracy") if agg == "auto" else agg
+    mixes = on.label.endswith("fedala")
+    agg = ("none" if mixes else "accuracy") if agg == "auto" else agg
     trust = {"received": 0.0, "own": 1.0}.get(agg)
     warmup_epochs = int(official) if head_warmup_epochs is None else head_warmup_epochs
     factors = official_factors(middle_rate, head_rate) if official else paper_factors(max_factor)
@@ -57,8 +59,14 @@ def flayer(
             own = client.own.get(name)
             # Where the method keeps its own, the received one; where it made another, that.
             other = client.received[network_name(name)] if tensors[name] is own else tensors[name]
+            if own is None and agg == "own":
+                own = client.initial[name]
             blended[name] = other if own is None else share * own + (1 - share) * other
         return tensors | blended
+
+    def remember_start(tensors: Tensors, client: Client) -> Tensors:
+        """Changes are measured from here."""
+        return tensors | prefixed(BEGAN, only(tensors, on.view.place(head)(client.task.network, frozenset(tensors))))
 
     def note_accuracy(tensors: Tensors, client: Client) -> Tensors:
         """Note how well the model does on held-out data, for the next round's blend."""
@@ -75,6 +83,7 @@ def flayer(
     def upload(before: Tensors, after: Tensors, client: Client) -> tuple[Tensors, Tensors | None]:
         """Of what the method uploads, the entries that changed most."""
         values, _ = on.upload(before, after, client)
+        before = before | under(BEGAN, after)
         network, common = client.task.network, {name: t for name, t in values.items() if name in before}
         masks = (
             official_changes(before, common, network)
@@ -91,6 +100,7 @@ def flayer(
     if warmup_epochs:
         warm_up = SGD(trains.optimizer.lr * (head_rate if official else 1.0))
         initialise += (Phase(on.view.place(head), warm_up, epochs=warmup_epochs, view=on.view),)
+    initialise_training = (*initialise, remember_start) if mask else initialise
     note: tuple[Stage, ...] = (note_accuracy,) if agg == "accuracy" else ()
     before_training, after_training = (note, ()) if official else ((), note)
     return replace(
@@ -98,8 +108,8 @@ def flayer(
         shared=on.shared | head,
         keep=(~on.shared if on.keep is None else on.keep) | on.view.place(head) | below("flayer/"),
         expand=lambda client: on.expand(client) | {ACCURACY: _zero_like(client)},
-        phases=(*training[:at], *initialise, *before_training, *training[at:], *after_training),
-        finetune=(*on.finetune, *initialise) if on.name == "fedala" else (*initialise, *on.finetune),
+        phases=(*training[:at], *initialise_training, *before_training, *training[at:], *after_training),
+        finetune=(*on.finetune, *initialise) if mixes else (*initialise, *on.finetune),
         upload=upload if mask else on.upload,
     )
 

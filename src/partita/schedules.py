@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .errors import PartitaError, unknown
 from .randomness import Moment
@@ -13,7 +13,7 @@ class Schedule:
     """A factor for each round; its text is what a configuration file says."""
 
     text: str
-    factor: Callable[[int, int], float]
+    factor: Callable[[int, int], float] = field(repr=False)
 
     def __call__(self, moment: Moment) -> float:
         return self.factor(moment.round, moment.rounds)

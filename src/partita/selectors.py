@@ -5,7 +5,7 @@
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import reduce
 from operator import or_
@@ -23,7 +23,7 @@ class Selector:
     """A set of tensors, by a rule that is resolved against a network and the names a client holds."""
 
     text: str
-    choose: Choose
+    choose: Choose = field(repr=False)
 
     def __call__(self, network: Network, names: frozenset[str]) -> frozenset[str]:
         return self.choose(network, names)

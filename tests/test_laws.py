@@ -16,6 +16,7 @@ from partita.algorithm import (
     Trained,
     begin,
     client_round,
+    enter,
     initial_state,
     kept_names,
     personalize,
@@ -127,17 +128,20 @@ def two_rounds(name: str) -> Result:
 
 def clients_midway(name: str) -> list[Client]:
     """All clients before the third round: with a state of their own if they took part before."""
-    result = two_rounds(name)
+    result, algorithm = two_rounds(name), ALGORITHMS[name]
     return [
-        Client(
-            number,
-            result.task,
-            DATA[number].train,
-            DATA[number].validation,
-            MIDWAY,
-            BATCHING,
-            own=result.own.get(number, {}),
-            received=result.algorithm.server.download(result.state, number, MIDWAY),
+        enter(
+            algorithm,
+            Client(
+                number,
+                result.task,
+                DATA[number].train,
+                DATA[number].validation,
+                MIDWAY,
+                BATCHING,
+                own=result.own.get(number, {}),
+                received=algorithm.server.download(result.state, number, MIDWAY),
+            ),
         )
         for number in range(len(DATA))
     ]
@@ -273,8 +277,7 @@ def test_a_round_changes_the_state_of_those_who_take_part_and_of_no_other(name: 
         return algorithm.start(tensors, client)
 
     result = run(replace(algorithm, start=watched), rounds=3, evaluate_every=1)
-    expanded = algorithm.expand(clients_midway(name)[0])
-    kept = kept_names(algorithm, result.task, expanded)
+    kept = kept_names(algorithm, result.task, clients_midway(name)[0].initial)
     for number in (1, 2):
         present = participants(len(DATA), PARTICIPATION, Moment(round=number, rounds=3, seed=SEED))
         for client in range(len(DATA)):
@@ -351,6 +354,25 @@ def test_the_seed_decides(name: str) -> None:
     assert same_result(result, again)
     assert (result.records, result.traffic) == (again.records, again.traffic)
     assert not same_result(result, run(ALGORITHMS[name], seed=SEED + 1))
+
+
+@every_algorithm
+def test_the_seed_decides_within_a_round(name: str) -> None:
+    """Who takes part is not all that depends on it."""
+    algorithm, client = ALGORITHMS[name], clients_midway(name)[1]
+    other = replace(client, moment=replace(MIDWAY, seed=SEED + 1))
+    one, another = client_round(algorithm, [client, other], run_phase)
+    assert not same(one.tensors, another.tensors)
+
+
+@pytest.mark.parametrize("where", ["client", "round"])
+@pytest.mark.parametrize(("name", "shuffle"), [("fedavg", True), ("fedcp", False)], ids=["order", "noise"])
+def test_clients_and_rounds_have_random_numbers_of_their_own(name: str, shuffle: bool, where: str) -> None:
+    """The same data, but another client or round: batches come in another order, and noise is other noise."""
+    client = replace(clients_midway(name)[1], batching=replace(BATCHING, shuffle=shuffle))
+    other = replace(client, id=0) if where == "client" else replace(client, moment=replace(MIDWAY, round=1))
+    one, another = client_round(ALGORITHMS[name], [client, other], run_phase)
+    assert not same(one.tensors, another.tensors)
 
 
 @every_algorithm

@@ -136,12 +136,11 @@ def test_a_group_that_matches_nothing_lists_the_names() -> None:
 def test_attributes_that_are_no_declarations_are_left_alone() -> None:
     """torchvision's ResNet has a number named `groups`, and many transformers a list of modules named `blocks`."""
 
-    class Grouped(Declared):
-        groups = 1
-
+    class Grouped(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.blocks = nn.ModuleList([nn.Linear(2, 2)])
+            self.groups = 4
+            self.blocks = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)])
 
     network = read(Grouped())
     assert set(network.groups) == {"head"}

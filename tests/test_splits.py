@@ -164,4 +164,4 @@ TRAINING = {
 def test_the_servers_sample_is_of_training_data(fraction: float, seed: int) -> None:
     held = DIGITS.sample_of_training(fraction, seed)
     assert len(held) == int(fraction * sum(DIGITS.sizes) + 1e-9)
-    assert {tuple(sample) for sample in held.inputs.flatten(1).tolist()} <= TRAINING
+    assert {tuple(image) for image in held.inputs.flatten(1).tolist()} <= TRAINING

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 class CNN4(nn.Module):
     """Two 5 x 5 convolutions, each with ReLU and pooling, and two linear layers."""
 
-    groups: ClassVar = {"head": "fc"}
+    groups: ClassVar = {"head": "fc", "input": "conv1"}
     blocks = ("conv1", "conv2", "fc1", "fc")
 
     def __init__(self, shape: tuple[int, ...], classes: int, hidden: int) -> None:

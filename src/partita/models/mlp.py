@@ -7,7 +7,7 @@ from torch import nn
 
 
 def mlp(*, shape: tuple[int, ...], classes: int, hidden: int = 64, layers: int = 2) -> nn.Module:
-    """Linear layers with ReLU between them, on the flattened input."""
+    """Linear layers with ReLU between them: 4,810 parameters for 64 features and 10 classes."""
     parts: OrderedDict[str, nn.Module] = OrderedDict(flatten=nn.Flatten())
     width = math.prod(shape)
     for number in range(1, layers):

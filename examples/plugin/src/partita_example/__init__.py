@@ -1,0 +1,1 @@
+"""An algorithm outside of the package."""

@@ -1,0 +1,169 @@
+"""Do the tests notice? Put one fault at a time into a copy of the engine, and see which test falls.
+
+python tests/faults.py prints a table. It fails if a fault survives, or if the tests fall without one.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TESTS = (
+    "test_golden.py",
+    "test_oracles.py",
+    "test_laws.py",
+    "test_hazards.py",
+    "test_equivalences.py",
+    "test_invariants.py",
+)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A text in a file of the engine that occurs once, what it becomes, and the tests that should notice first."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    first: str
+
+
+FAULTS = (
+    Fault(
+        "downloads ignored",
+        "algorithm.py",
+        "return tensors | client.received",
+        "return tensors",
+        "test_oracles.py",
+    ),
+    Fault(
+        "aggregation weights not normalised",
+        "server.py",
+        "_divide(total[name], sent[name])",
+        "_divide(total[name], sent[name] + 1)",
+        "test_golden.py",
+    ),
+    Fault(
+        "personal part uploaded",
+        "algorithm.py",
+        "for n in algorithm.shared(network, universe) if",
+        "for n in (algorithm.shared | NETWORK)(network, universe) if",
+        "test_laws.py",
+    ),
+    Fault(
+        "penalty detached",
+        "runners/reference.py",
+        "phase.penalty(leaves, client)",
+        "phase.penalty(leaves, client).detach()",
+        "test_hazards.py",
+    ),
+    Fault(
+        "frozen part moving under weight decay",
+        "runners/reference.py",
+        "tensors = tensors | changes | trained",
+        "decay = 1 - 0.01 * getattr(phase.optimizer, 'weight_decay', 0.0)\n"
+        "            still = {n: t * decay for n, t in tensors.items() if n in network.parameters}\n"
+        "            tensors = tensors | still | changes | trained",
+        "test_laws.py",
+    ),
+    Fault(
+        "mask ignored",
+        "server.py",
+        "share = share * update.mask[name]",
+        "share = share * torch.ones_like(update.mask[name])",
+        "test_oracles.py",
+    ),
+    Fault(
+        "wrong client's state",
+        "simulation.py",
+        "own=result.own.get(number, {})",
+        "own=result.own.get((number + 1) % len(self.data), {})",
+        "test_laws.py",
+    ),
+    Fault(
+        "state not written back",
+        "algorithm.py",
+        "own=only(after, sorted(kept))",
+        "own=only(before, sorted(kept))",
+        "test_laws.py",
+    ),
+    Fault(
+        "off by one in the schedule",
+        "schedules.py",
+        "self.factor(moment.round, moment.rounds)",
+        "self.factor(moment.round + 1, moment.rounds)",
+        "test_oracles.py",
+    ),
+    Fault(
+        "one stream of random numbers for all clients",
+        "client.py",
+        "            self.id,\n            epoch,\n",
+        "            0,\n            epoch,\n",
+        "test_oracles.py",
+    ),
+)
+
+
+@contextmanager
+def copy(fault: Fault | None) -> Iterator[Path]:
+    """The engine and its tests in a folder of their own, with a fault."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder).resolve()
+        for part in ("src", "tests"):
+            shutil.copytree(ROOT / part, place / part, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+        shutil.copy(ROOT / "pyproject.toml", place)
+        if fault:
+            file = place / "src" / "partita" / fault.file
+            text = file.read_text(encoding="utf-8")
+            if text.count(fault.old) != 1:
+                raise SystemExit(f"{fault.name}: {fault.old!r} occurs {text.count(fault.old)} times in {fault.file}.")
+            file.write_text(text.replace(fault.old, fault.new), encoding="utf-8")
+        yield place
+
+
+def python(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(place / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=place, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def first_to_fall(fault: Fault | None) -> str | None:
+    """The first test that fails on a copy, or nothing."""
+    ordered = sorted(TESTS, key=lambda test: fault is not None and test != fault.first)
+    with copy(fault) as place:
+        imported = python(place, "-c", "import partita; print(partita.__file__)").stdout.strip()
+        if not Path(imported).is_relative_to(place):
+            raise SystemExit(f"The copy was not imported, but {imported or 'nothing'}.")
+        files = [f"tests/{test}" for test in ordered if (place / "tests" / test).exists()]
+        ended = python(place, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", *files)
+    if ended.returncode == 0:
+        return None
+    fallen = [line for line in ended.stdout.splitlines() if line.startswith("FAILED tests/")]
+    if ended.returncode != 1 or not fallen:
+        raise SystemExit(f"The tests did not run:\n{ended.stdout}{ended.stderr}")
+    return fallen[0].removeprefix("FAILED tests/").partition(" - ")[0]
+
+
+def main() -> int:
+    if fallen := first_to_fall(None):
+        print(f"Without a fault {fallen} falls.")
+        return 1
+    print("| fault | file | test that fell |\n|---|---|---|")
+    survived = 0
+    for fault in FAULTS:
+        fallen = first_to_fall(fault)
+        survived += fallen is None
+        print(f"| {fault.name} | {fault.file} | {f'`{fallen}`' if fallen else '**none**'} |", flush=True)
+    return 1 if survived else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,300 @@
+"""The command line as a person and as a machine see it."""
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from partita import demonstration, registry
+from partita.cli import app, main
+
+SMALL = ("data.clients=3", "rounds=1")
+COMMAND = (sys.executable, "-c", "from partita.cli import main; main()")
+CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
+ENVIRONMENT = {key: value for key, value in os.environ.items() if key not in ("FORCE_COLOR", "TTY_COMPATIBLE")}
+
+
+@dataclass(frozen=True)
+class Answer:
+    code: int
+    out: str
+    err: str
+
+
+Ask = Callable[..., Answer]
+
+
+@pytest.fixture
+def ask(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Ask:
+    """The entry point in this process, as if called with these arguments."""
+
+    def answer(*arguments: str) -> Answer:
+        monkeypatch.setattr(sys, "argv", ["partita", *arguments])
+        capfd.readouterr()
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            with pytest.raises(SystemExit) as ended:
+                main()
+        out, err = capfd.readouterr()
+        return Answer(int(ended.value.code or 0), out, err)
+
+    return answer
+
+
+@pytest.mark.parametrize("command", [[], ["run"], ["list"], ["describe"], ["demo"]])
+def test_help(command: list[str]) -> None:
+    result = CliRunner().invoke(app, [*command, "--help"])
+    assert result.exit_code == 0
+    assert "Usage" in result.output
+    if command in (["run"], ["list"], ["describe"]):
+        assert f"partita {command[0]}" in result.output, "an example"
+
+
+def test_without_a_command_there_is_help() -> None:
+    assert "Usage" in CliRunner().invoke(app, []).output
+
+
+def test_help_is_quick_because_torch_stays_away() -> None:
+    program = """
+import sys, time
+sys.argv = ["partita", "--help"]
+from partita.cli import main
+try:
+    main()
+except SystemExit as ended:
+    assert not ended.code
+assert "torch" not in sys.modules and "sklearn" not in sys.modules and "numpy" not in sys.modules
+assert time.process_time() < 0.5, time.process_time()
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, timeout=60)
+
+
+def test_a_run_with_options(ask: Ask) -> None:
+    answer = ask("run", "--algorithm", "fedavg", "-m", "logistic", "-d", "digits", "-r", "2", "-s", "3", SMALL[0])
+    assert answer.code == 0
+    assert answer.out.startswith("fedavg, 2 rounds, 3 clients of digits\n")
+    assert "before local *" in answer.out
+    assert answer.err.startswith("run: round 2/2, accuracy ")
+
+
+def test_a_run_for_machines(ask: Ask) -> None:
+    answer = ask("run", *SMALL, "algorithm.epochs=1", "--json")
+    assert (answer.code, answer.err) == (0, "")
+    result = json.loads(answer.out)
+    assert result["settings"]["algorithm"] == {"name": "fedper", "epochs": 1}
+    assert (result["algorithm"], result["rounds"], result["model"]) == ("fedper", 1, "before_local")
+    assert {record["client"] for record in result["records"]} == {0, 1, 2}
+    assert {record["model"] for record in result["records"]} == {"initial", "before_local", "after_local"}
+    assert {record["role"] for record in result["records"]} == {"validation", "test"}
+    assert all(0 <= record["correct"] <= record["count"] for record in result["records"])
+    assert ask("run", *SMALL, "algorithm.epochs=1", "--json") == answer, "the same again"
+    assert ask("run", *SMALL, "algorithm.epochs=1", "--json", "--seed", "1").out != answer.out
+
+
+def test_a_run_of_a_file_with_changes(ask: Ask, tmp_path: Path) -> None:
+    path = tmp_path / "experiment.toml"
+    path.write_text(
+        """
+        rounds = 7
+        seed = 1
+        algorithm = {name = "fedbabu", epochs = 3, finetune_epochs = 1}
+        data = {name = "digits", clients = 4}
+        """,
+        encoding="utf-8",
+    )
+    answer = ask("run", str(path), "--seed", "2", "rounds=1", "algorithm.epochs=1", "--json")
+    assert answer.code == 0
+    result = json.loads(answer.out)
+    assert result["settings"]["algorithm"] == {"name": "fedbabu", "epochs": 1, "finetune_epochs": 1}
+    assert (result["rounds"], result["seed"], result["model"]) == (1, 2, "after_finetune")
+    assert {record["client"] for record in result["records"]} == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run", "-a", "fedavgg"], "Unknown algorithm 'fedavgg'. Did you mean 'fedavg'?"),
+        (["run", "-m", "mpl"], "Did you mean 'mlp'?"),
+        (["run", "algorithm.lr=0.1"], "Did you mean 'optimizer.lr'?"),
+        (["run", "rounds=ten"], "rounds: 'ten' is not a whole number."),
+        (["run", "rounds=[red]"], "rounds: '[red]' is not a whole number."),
+        (["run", "rounds=0"], "0 rounds: at least 1 is needed."),
+        (["run", "participation=2"], "A participation of 2.0"),
+        (["run", "missing.toml"], "Cannot read missing.toml"),
+        (["run", "seed=1", "rounds"], "'rounds' is not of the form key=value"),
+        (["run", "rounds=1", "rounds.more=1"], "rounds"),
+        (["run", "-a", "fedbn"], "'norm' matches no tensor"),
+        (["run", "-a", "fedsim", "algorithm.personal=type:functional"], "functional"),
+        (["run", "-a", "nowhere:thing"], "Is the package installed"),
+        (["run", "batching.size=0"], "batching"),
+        (["run", "batching.size=500", "batching.drop_last=true"], "Set drop_last to false"),
+        (["run", "data.clients=0"], "client"),
+        (["run", "data.clients=1000"], "Take fewer clients"),
+        (["run", "evaluation_batch=0", *SMALL], "evaluation_batch"),
+        (["run", "algorithm.optimizer.name=adam"], "lr"),
+        (["run", "algorithm.optimizer.lr=1e30", *SMALL], "Lower the learning rate"),
+        (["run", "-m", "cnn4", *SMALL], "cnn4"),
+        (["describe", "fedper", "--shape", "large"], "The shape 'large' is not a list of whole numbers"),
+        (["describe", "fedper", "--model", "cnn4", "--shape", "1,8,8"], "cnn4"),
+        (["describe", "fedper", "--model", "cnn4", "--shape", "64"], "cnn4"),
+        (["describe", "fedbn"], "'norm' matches no tensor"),
+        (["describe", "fedper", "algorithm.blocks=9"], "the network has 4 blocks"),
+        (["demo", "--rounds", "0"], "0 rounds: at least 1 is needed."),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_an_error_is_one_line(ask: Ask, arguments: list[str], words: str) -> None:
+    answer = ask(*arguments)
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith("Error: ")
+    assert answer.err.count("\n") == 1
+    assert words in answer.err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["list", "everything"], ["nothing"], ["run", "--round", "3"], ["demo", "-r", "x"]]
+)
+def test_wrong_usage_is_an_error_too(ask: Ask, arguments: list[str]) -> None:
+    answer = ask(*arguments)
+    assert (answer.code, answer.out) == (2, "")
+    assert "Traceback" not in answer.err
+
+
+def test_what_is_degenerate_is_noted_without_lines_of_source(ask: Ask) -> None:
+    answer = ask("run", "-a", "fedprox", "algorithm.mu=0", *SMALL)
+    assert answer.code == 0
+    assert "Note: FedProx with mu = 0 is fedavg. Set mu > 0.\n" in answer.err
+    assert ".py" not in answer.err
+
+
+@pytest.mark.parametrize("kind", registry.KINDS)
+def test_lists(ask: Ask, kind: registry.Kind) -> None:
+    found = json.loads(ask("list", kind, "--json").out)
+    assert list(found) == registry.names(kind)
+    assert all(found.values()), "everything has a line that describes it"
+    shown = ask("list", kind)
+    assert shown.code == 0
+    for name, summary in found.items():
+        assert re.search(rf"^{name} +{re.escape(summary)}$", shown.out, re.MULTILINE)
+    assert f"partita.{kind}" in shown.out
+
+
+def test_describe(ask: Ask) -> None:
+    answer = ask("describe", "fedper", "--model", "cnn4")
+    assert (answer.code, answer.err) == (0, "")
+    assert "878,538 parameters; shared 873,408, personal 5,130, never trained in a round 0." in answer.out
+    assert "3,493,632 bytes down" in answer.out
+    assert "train network; 4 epochs; SGD with rate 0.01" in answer.out
+
+
+def test_describe_for_machines(ask: Ask) -> None:
+    answer = ask("describe", "fedbabu", "algorithm.blocks=1", "--model", "mlp", "--shape", "1,8,8", "--json")
+    assert (answer.code, answer.err) == (0, "")
+    result = json.loads(answer.out)
+    rows = {row["name"]: row for row in result["rows"]}
+    assert set(rows) == {"layer1.weight", "layer1.bias", "head.weight", "head.bias"}
+    assert (rows["layer1.weight"]["shared"], rows["head.weight"]["shared"]) == (True, False)
+    assert (rows["layer1.weight"]["trained_in"], rows["head.weight"]["trained_in"]) == ([1], [])
+    assert (result["parameters"], result["shared"], result["frozen"]) == (4810, 4160, 650)
+    assert result["bytes_down"] == 4 * 4160
+
+
+@pytest.mark.parametrize("name", [name for name in registry.names("algorithms") if name != "fedbn"])
+def test_every_algorithm_that_needs_no_norm_layer_can_be_described(ask: Ask, name: str) -> None:
+    answer = ask("describe", name)
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out.startswith(name)
+    assert "In a round:\n  1. " in answer.out
+
+
+def test_describe_ignores_no_setting(ask: Ask) -> None:
+    """`blocks=2` for `algorithm.blocks=2` is an error or is understood, but never passed over in silence."""
+    answer = ask("describe", "fedper", "blocks=2")
+    assert answer.code == 2 or "personal 5,130" not in answer.out
+
+
+def test_demo_for_machines(ask: Ask) -> None:
+    answer = ask("demo", "--rounds", "1", "--json")
+    assert (answer.code, answer.err) == (0, "")
+    results = json.loads(answer.out)
+    assert list(results) == ["local", "fedavg", "fedavg + fine-tune", "fedper", "fedbabu", "fedalt", "flayer"]
+    for result in results.values():
+        assert (result["rounds"], result["data"], result["accuracy"]["clients"]) == (1, "digits", 20)
+
+
+def test_demo(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = {name: demonstration.METHODS[name] for name in ("local", "fedavg")}
+    monkeypatch.setattr(demonstration, "METHODS", chosen)
+    answer = ask("demo", "--rounds", "1")
+    assert answer.code == 0
+    assert re.search(r"^local .* \+0\.0 ", answer.out, re.MULTILINE), "local is no better than itself"
+    assert answer.err.splitlines()[0].startswith("local: round 1/1, accuracy ")
+
+
+def test_plain_lines_where_there_is_no_terminal() -> None:
+    done = subprocess.run([*COMMAND, "run", *SMALL], capture_output=True, text=True, env=ENVIRONMENT, timeout=60)
+    assert done.returncode == 0
+    assert re.fullmatch(r"run: round 1/1, accuracy [\d.]+ ± [\d.]+ %\n", done.stderr)
+    assert not CONTROL.search(done.stdout + done.stderr)
+
+
+def read_all(terminal: int) -> str:
+    """What was written to a terminal, until its last writer has gone."""
+    shown = b""
+    while True:
+        try:
+            part = os.read(terminal, 4096)
+        except OSError:  # how Linux says that there is no more
+            part = b""
+        if not part:
+            return shown.decode()
+        shown += part
+
+
+def test_a_bar_on_a_terminal() -> None:
+    reader, writer = pty.openpty()
+    environment = {**ENVIRONMENT, "TERM": "xterm", "COLUMNS": "120"}
+    with subprocess.Popen(
+        [*COMMAND, "run", *SMALL], stdout=subprocess.PIPE, stderr=writer, env=environment, text=True
+    ) as running:
+        os.close(writer)
+        shown = read_all(reader)
+        os.close(reader)
+        out, _ = running.communicate(timeout=30)
+    assert running.returncode == 0
+    assert "1/1" in shown
+    assert "\x1b[" in shown
+    assert "fedper, 1 rounds" in out
+    assert not CONTROL.search(out), "the result itself goes elsewhere"
+
+
+def test_interruption_ends_quietly() -> None:
+    forever = (*COMMAND, "run", "data.clients=2", "rounds=1000000", "evaluate_every=1")
+    with subprocess.Popen(forever, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr
+        assert running.stderr.readline().startswith("run: round 1/")
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=30)
+    assert running.returncode == 130
+    assert out == ""
+    assert "Traceback" not in err
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    with subprocess.Popen(
+        [*COMMAND, "list", "algorithms"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stdout
+        assert running.stderr
+        running.stdout.close()
+        assert running.stderr.read() == ""

@@ -1,0 +1,205 @@
+"""The package as a whole: imports go one way, and what is public is what is meant to be."""
+
+import ast
+import doctest
+import importlib
+import importlib.metadata
+import inspect
+import subprocess
+import sys
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import partita
+from partita import registry
+
+ROOT = Path(partita.__file__).parent
+
+# From the ground up: a module imports only from lines above its own, or from its own folder.
+LAYERS = (
+    "errors",
+    "randomness",
+    "tensors",
+    "samples",
+    "batching network schedules",
+    "selectors",
+    "adapters optimizers",
+    "federation splits task",
+    "client views",
+    "gradients penalties",
+    "initialization layerwise masks phases",
+    "server",
+    "algorithm",
+    "algorithms data models runners",
+    "checks evaluation registry",
+    "simulation",
+    "describe settings",
+    "demonstration experiment",
+    "terminal",
+    "cli",
+)
+LEVEL = {part: level for level, line in enumerate(LAYERS) for part in line.split()}
+
+PUBLIC = " ".join(
+    (
+        "Algorithm client_round method personalize server_round",
+        "Batching Client ClientData Experiment Federation Samples Task",
+        "DegenerateWarning DivergedError PartitaError",
+        "Record Result Summary simulate",
+        "SGD adagrad adam yogi",
+        "CONSTANT decay exponential linear step",
+        "Phase Proximal",
+        "BODY EVERYTHING HEAD INPUT NETWORK NORM NOTHING WEIGHTS",
+        "Selector below first_blocks group last_blocks last_tensors of_type satisfying where",
+        "Averaging Update",
+        "PLAIN View",
+    )
+).split()
+
+
+def dotted(path: Path) -> str:
+    """The name of a module within the package; the package itself is ''."""
+    return ".".join(part for part in path.relative_to(ROOT).with_suffix("").parts if part != "__init__")
+
+
+TEXTS = {dotted(path): path.read_text(encoding="utf-8") for path in sorted(ROOT.rglob("*.py"))}
+SOURCES = {name: ast.parse(text) for name, text in TEXTS.items()}
+MODULES = [name for name in SOURCES if name]
+
+
+def runtime_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """All nodes, also within functions, but not what only type checkers see."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            for other in child.orelse:
+                yield from runtime_nodes(other)
+        else:
+            yield from runtime_nodes(child)
+
+
+def imports(name: str) -> Iterator[str]:
+    """Dotted names that a module imports: those of the package relative to it with a leading dot."""
+    is_package = (ROOT / name.replace(".", "/")).is_dir()
+    inside = name.split(".") if name else []
+    for node in runtime_nodes(SOURCES[name]):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield node.module or ""
+        elif isinstance(node, ast.ImportFrom):
+            base = inside[: len(inside) - node.level + is_package]
+            full = [*base, *(node.module or "").split(".")] if node.module else base
+            for alias in node.names:
+                whole = ".".join([*full, alias.name])
+                yield "." + (whole if whole in SOURCES else ".".join(full))
+
+
+def own_imports(name: str) -> set[str]:
+    return {
+        target.removeprefix("partita").removeprefix(".")
+        for target in imports(name)
+        if target.startswith(".") or target.partition(".")[0] == "partita"
+    }
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_imports_go_one_way(name: str) -> None:
+    folder = name.partition(".")[0]
+    assert folder in LEVEL, f"{folder} has no place in the order of layers"
+    for target in own_imports(name):
+        other = target.partition(".")[0]
+        assert other in LEVEL, f"{name} imports {target or 'the package itself'}"
+        assert LEVEL[other] < LEVEL[folder] or (other == folder and "." in name), f"{name} imports {target}"
+
+
+def test_every_layer_exists() -> None:
+    assert set(LEVEL) == {name.partition(".")[0] for name in MODULES}
+
+
+def test_there_are_no_cycles() -> None:
+    graph = {name: own_imports(name) - {name} for name in MODULES}
+    assert len(list(TopologicalSorter(graph).static_order())) >= len(MODULES)
+
+
+@pytest.mark.parametrize(
+    ("library", "users"),
+    [("typer", {"cli"}), ("rich", {"terminal", "cli"}), ("lazy_loader", {""}), ("sklearn", {"data"})],
+)
+def test_who_imports_what(library: str, users: set[str]) -> None:
+    found = {name.partition(".")[0] for name in SOURCES if library in {i.partition(".")[0] for i in imports(name)}}
+    assert found <= users
+
+
+def test_importing_the_package_does_not_import_torch() -> None:
+    program = "import sys, partita; assert not {'torch', 'numpy', 'rich', 'typer'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_the_public_names() -> None:
+    assert sorted(partita.__all__) == sorted(PUBLIC)
+    assert set(PUBLIC) <= set(dir(partita))
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_name_can_be_imported(name: str) -> None:
+    assert getattr(partita, name) is not None
+
+
+@pytest.mark.parametrize("kind", registry.KINDS)
+def test_what_is_found_by_name_can_be_imported_too(kind: registry.Kind) -> None:
+    for name in registry.names(kind):
+        made = getattr(partita, name)
+        assert made is registry.get(kind, name)
+        assert made.__name__ == name
+
+
+def test_names_mean_one_thing() -> None:
+    names = [name for kind in registry.KINDS for name in registry.names(kind)]
+    taken = {*PUBLIC, *(name.partition(".")[0] for name in MODULES)}
+    assert len(names) == len(set(names))
+    assert not taken & set(names)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="fedavgg"):
+        _ = partita.fedavgg
+
+
+@pytest.mark.parametrize("kind", registry.KINDS)
+def test_settings_are_keyword_arguments(kind: registry.Kind) -> None:
+    """Those of algorithms and data have defaults, so that a name is enough."""
+    for name in registry.names(kind):
+        for parameter in inspect.signature(registry.get(kind, name)).parameters.values():
+            assert parameter.kind is parameter.KEYWORD_ONLY, f"{name}: {parameter}"
+            assert kind == "models" or parameter.default is not parameter.empty, f"{name}: {parameter}"
+
+
+@pytest.mark.parametrize(("name", "most"), [("fedper", 20), ("fedbabu", 40), ("flayer", 150)])
+def test_a_method_is_short(name: str, most: int) -> None:
+    lines = (ROOT / "algorithms" / f"{name}.py").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= most
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_every_module_says_what_it_is(name: str) -> None:
+    assert ast.get_docstring(SOURCES[name])
+
+
+@pytest.mark.parametrize("name", [name for name, text in TEXTS.items() if ">>> " in text])
+def test_examples_in_docstrings(name: str) -> None:
+    done = doctest.testmod(importlib.import_module(f"partita.{name}".rstrip(".")))
+    assert done.attempted
+    assert not done.failed
+
+
+def test_the_version_is_that_of_the_distribution() -> None:
+    assert partita.__version__ == importlib.metadata.version("partita")
+
+
+def test_types_are_shipped() -> None:
+    assert (ROOT / "py.typed").exists()
+    assert (ROOT / "__init__.pyi").exists()

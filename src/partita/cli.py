@@ -28,6 +28,7 @@ class Kind(str, Enum):
     algorithms = "algorithms"
     models = "models"
     data = "data"
+    splits = "splits"
 
 
 Overrides = Annotated[

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from .errors import PartitaError
 from .federation import Federation
+from .pool import Pool, Texts
 from .split import ROLES, Role
 
 Counts = npt.NDArray[np.int64]
@@ -35,6 +36,38 @@ def floor(federation: Federation) -> Floor:
     train, test = label_counts(federation, ("train",)), label_counts(federation, ("test",))
     right = test[np.arange(len(test)), train.argmax(1)]
     return Floor(micro=float(right.sum() / test.sum()), macro=float((right / test.sum(1)).mean()))
+
+
+def facts_of(pool: Pool) -> dict[str, object]:
+    """What can be said of data before they are divided."""
+    return {
+        "name": pool.name,
+        "samples": len(pool),
+        "kind": pool.kind,
+        "input": "text"
+        if isinstance(pool.inputs, Texts)
+        else " x ".join(map(str, pool.inputs.shape[1:])) or "a number",
+        "classes": pool.classes if pool.kind == "classification" else None,
+        "clients": len(pool.client_names) or None,
+        "official test samples": int(pool.official_test.sum()) if pool.official_test is not None else None,
+    }
+
+
+def summary_of(federation: Federation) -> dict[str, object]:
+    """What can be said of a division, for machines too."""
+    rows = [{role: len(each[role]) for role in ROLES} for each in federation.roles]
+    summary: dict[str, object] = {
+        **federation.origin,
+        "clients": len(federation),
+        "newcomers": sorted(federation.newcomers),
+        "samples": {role: sum(row[role] for row in rows) for role in ROLES},
+        "by client": [{"name": name, **row} for name, row in zip(federation.names, rows, strict=True)],
+    }
+    if federation.kind == "classification":
+        lowest = floor(federation)
+        summary["floor"] = {"micro": lowest.micro, "macro": lowest.macro}
+        summary["labels"] = label_counts(federation).tolist()
+    return summary
 
 
 def shaded(counts: Counts) -> list[str]:

@@ -94,8 +94,8 @@ def federate(
     """Divide a pool among clients: by default as they are in the data, else by Dirichlet(0.1) among 20.
 
     `validation` is the part of each client's training rows that is held out. `newcomers` clients, drawn at random,
-    never train. With `own_labels` each client numbers only the classes it has, so that heads may differ in size. `crop` and
-    `flip` augment images in training. Texts become numbers with the words of the training part alone: at most
+    never train. With `own_labels` each client numbers only the classes it has, so that heads may differ in size. `crop`
+    and `flip` augment images in training. Texts become numbers with the words of the training part alone: at most
     `vocabulary` of them, `length` words of each text. Rows that stand in train and in test are counted, and above a
     share of `most_duplicates` refused.
     """

@@ -48,6 +48,7 @@ class Progress:
     round: int
     rounds: int
     seconds: float
+    metric: str
     accuracy: Summary | None
 
 
@@ -80,6 +81,11 @@ class Result:
     def model(self) -> Model:
         """The model that the method is meant to be used with."""
         return "after_finetune" if self.algorithm.finetune else "before_local"
+
+    @property
+    def metric(self) -> str:
+        """What a score is: accuracy, or the root of the mean squared error."""
+        return "RMSE" if self.data.kind == "regression" else "accuracy"
 
     def select(
         self,
@@ -130,7 +136,9 @@ class Result:
             "seed": self.seed,
             "protocol": self.protocol,
             "model": self.model,
+            "metric": self.metric,
             "accuracy": asdict(self.accuracy()),
+            "newcomers": asdict(self.accuracy(newcomers=True)) if self.data.newcomers else None,
             "bytes_per_round": self.bytes_per_round,
             "records": [asdict(record) for record in self.records],
         }
@@ -267,7 +275,7 @@ def simulate(
         result = simulation.round(result, chosen, moment, evaluate=due)
         if on_round:
             accuracy = result.accuracy(round=number + 1) if due else None
-            on_round(Progress(number + 1, rounds, time.perf_counter() - began, accuracy))
+            on_round(Progress(number + 1, rounds, time.perf_counter() - began, result.metric, accuracy))
     return result
 
 

@@ -28,11 +28,12 @@ class Batching:
         return [(begin, end) for begin, end in cuts if end - begin >= smallest]
 
     def epoch(self, samples: Samples, batch_norm: bool, seed: int, purpose: str, *key: int) -> Iterator[Samples]:
-        """One pass in an order that depends on the seed and the key (round, client, epoch) alone."""
+        """One pass in an order, and with an augmentation, that depend on the seed and the key alone."""
         order = (
             torch.randperm(len(samples), generator=generator(seed, purpose, *key))
             if self.shuffle
             else torch.arange(len(samples))
         )
+        draw = generator(seed, purpose + "/augment", *key)
         for begin, end in self.bounds(len(samples), batch_norm):
-            yield samples.take(order[begin:end])
+            yield samples.take(order[begin:end]).augmented(draw)

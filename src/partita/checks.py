@@ -1,7 +1,7 @@
 """Is the set-up sound? What makes no sense is refused, what is another method than its name says is warned of."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from .algorithm import Algorithm, kept_names, shared_names
 from .batching import Batching
@@ -27,6 +27,29 @@ def check_algorithm(algorithm: Algorithm, client: Client) -> None:
             _warn(f"{algorithm.name}: nothing is personal, which makes it FedAvg. Choose a part to keep personal.")
         elif len(personal) == len(network.parameters):
             _warn(f"{algorithm.name}: everything is personal, which makes it local training. Choose a part to share.")
+
+
+def check_agreement(algorithm: Algorithm, first: Client, others: Iterable[Client]) -> None:
+    """Clients' networks may differ in what stays with them; what is shared must agree in name and shape."""
+    expected = _shared_shapes(algorithm, first)
+    for client in others:
+        found = _shared_shapes(algorithm, client)
+        for name in sorted(expected.keys() | found.keys()):
+            if expected.get(name) != found.get(name):
+                raise PartitaError(
+                    f"{algorithm.label} shares {name}, but it is {_shape(expected.get(name))} at client {first.id} and "
+                    f"{_shape(found.get(name))} at client {client.id}. Clients may differ only in their personal part: "
+                    "take a method that keeps it (fedper, fedrep, fedsim, fedalt, local), or the same network for all."
+                )
+
+
+def _shared_shapes(algorithm: Algorithm, client: Client) -> dict[str, tuple[int, ...]]:
+    tensors = algorithm.expand(client)
+    return {name: tuple(tensors[name].shape) for name in shared_names(algorithm, client.task, tensors)}
+
+
+def _shape(shape: tuple[int, ...] | None) -> str:
+    return "missing" if shape is None else " x ".join(map(str, shape)) or "a number"
 
 
 def check_data(algorithm: Algorithm, task: Task, sizes: Sequence[int], batching: Batching) -> None:

@@ -28,6 +28,7 @@ class Kind(str, Enum):
     algorithms = "algorithms"
     models = "models"
     data = "data"
+    splits = "splits"
 
 
 Overrides = Annotated[
@@ -164,6 +165,78 @@ def demo(
         print(json.dumps({name: result.as_dict() for name, result in results.items()}))
     else:
         terminal.print_comparison(results)
+
+
+data_app = typer.Typer(help="Look at data and how they are divided among clients.", no_args_is_help=True)
+app.add_typer(data_app, name="data")
+DataName = Annotated[str, typer.Argument(help="Name of a data source.")]
+
+
+@data_app.command("list")
+def data_list(as_json: AsJson = False) -> None:
+    """List the data sources."""
+    list_(Kind.data, as_json)
+
+
+@data_app.command("show")
+def data_show(name: DataName, overrides: Overrides = None, as_json: AsJson = False) -> None:
+    """Show what a source holds before it is divided.
+
+    Examples:
+
+    partita data show digits
+
+    partita data show npz path=mine.npz
+    """
+    from .distribution import facts_of
+    from .settings import pool_and_division
+
+    pool, _ = pool_and_division(_data_settings(name, overrides), "data")
+    facts = facts_of(pool)
+    if as_json:
+        print(json.dumps(facts))
+    else:
+        terminal.print_facts(facts)
+
+
+@data_app.command("split")
+def data_split(
+    name: DataName,
+    overrides: Overrides = None,
+    manifest: Annotated[Path | None, typer.Option(help="Write the division to this file.")] = None,
+    picture: Annotated[Path | None, typer.Option(help="Draw the labels of each client into this SVG file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Divide data and show each client's counts and labels, and the accuracy of always answering its commonest label.
+
+    Examples:
+
+    partita data split digits split=dirichlet split.alpha=0.5 split.clients=10
+
+    partita data split digits --manifest digits.json --picture digits.svg
+    """
+    from . import distribution, manifest as manifests
+    from .federation import federate
+    from .settings import pool_and_division
+
+    pool, division = pool_and_division(_data_settings(name, overrides), "data")
+    federation = federate(pool, **division)
+    summary = distribution.summary_of(federation)
+    if manifest:
+        summary["hash"] = manifests.write(pool, federation, manifest)
+    if picture:
+        picture.write_text(distribution.picture(federation), encoding="utf-8")
+    if as_json:
+        print(json.dumps(summary, default=str))
+    else:
+        terminal.print_division(federation, summary)
+
+
+def _data_settings(name: str, overrides: list[str] | None) -> object:
+    """Settings of data, where a key needs no `data.` before it."""
+    from .experiment import read
+
+    return read(None, [f"data={name}", *(f"data.{override}" for override in overrides or [])])["data"]
 
 
 def _use_one_thread() -> None:

@@ -11,6 +11,7 @@ from .algorithms.finetune import finetune
 from .algorithms.flayer import flayer
 from .algorithms.local import local
 from .data.digits import digits
+from .federation import federate
 from .models.mlp import mlp
 from .optimizers import SGD
 from .simulation import Progress, Result, simulate
@@ -30,5 +31,11 @@ METHODS: dict[str, Callable[[], Algorithm]] = {
 def run_method(name: str, *, rounds: int, seed: int, on_round: Callable[[Progress], None] | None = None) -> Result:
     """One of the seven, on digits divided by Dirichlet(0.1) among 20 clients."""
     return simulate(
-        METHODS[name](), mlp, digits(seed=seed), rounds=rounds, seed=seed, evaluate_every=0, on_round=on_round
+        METHODS[name](),
+        mlp,
+        federate(digits(), seed=seed),
+        rounds=rounds,
+        seed=seed,
+        evaluate_every=0,
+        on_round=on_round,
     )

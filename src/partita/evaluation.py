@@ -1,16 +1,17 @@
 """How good is a model, on whose data, and which model?"""
 
+import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
 
 from .algorithm import Algorithm
 from .client import Client
+from .objectives import Measures
 from .randomness import seeded
 from .samples import Samples
-from .task import Measures
 from .tensors import Tensors
 
 Model = Literal["initial", "before_local", "after_local", "after_finetune"]
@@ -27,17 +28,22 @@ class Record:
     model: Model
     role: Literal["validation", "test"]
     count: int
-    correct: int
+    correct: int | None
+    """None where there is no right and wrong: for regression."""
     loss: float
 
     @property
-    def accuracy(self) -> float:
-        return self.correct / self.count
+    def score(self) -> float:
+        """The accuracy, or for regression the root of the mean squared error."""
+        return math.sqrt(self.loss / self.count) if self.correct is None else self.correct / self.count
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Accuracy over clients: of all samples together (micro), and the mean and spread of the clients' own (macro)."""
+    """A score over clients: of all samples together (micro), and the mean and spread of the clients' own (macro).
+
+    The score is accuracy, or for regression the root of the mean squared error, of which less is better.
+    """
 
     micro: float
     macro: float
@@ -63,13 +69,20 @@ def measure(algorithm: Algorithm, client: Client, tensors: Tensors, samples: Sam
 def summarize(records: Iterable[Record]) -> Summary:
     """Of records of one model, role and round."""
     chosen: Sequence[Record] = list(records)
-    each = sorted(record.accuracy for record in chosen)
+    errors = any(record.correct is None for record in chosen)
+    each = sorted((record.score for record in chosen), reverse=errors)
     mean = sum(each) / len(each)
     worst = each[: max(len(each) // 10, 1)]
+    together = replace(
+        chosen[0],
+        count=sum(record.count for record in chosen),
+        correct=None if errors else sum(record.correct or 0 for record in chosen),
+        loss=sum(record.loss for record in chosen),
+    )
     return Summary(
-        micro=sum(record.correct for record in chosen) / sum(record.count for record in chosen),
+        micro=together.score,
         macro=mean,
-        std=(sum((accuracy - mean) ** 2 for accuracy in each) / len(each)) ** 0.5,
+        std=(sum((score - mean) ** 2 for score in each) / len(each)) ** 0.5,
         worst_decile=sum(worst) / len(worst),
         clients=len(each),
     )

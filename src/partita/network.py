@@ -76,7 +76,8 @@ def network_of(module: nn.Module, matches: Callable[[str, str], bool], groups: M
         return found
 
     units = _units(owners)
-    declared = {**getattr(module, "groups", {}), **groups}
+    own = getattr(module, "groups", None)
+    declared = {**(own if isinstance(own, Mapping) else {}), **groups}
     named = {group: find(patterns) for group, patterns in declared.items()}
     if "head" not in named and units:
         named["head"] = units[-1]

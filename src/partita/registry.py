@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 from .errors import PartitaError, unknown
 
-Kind = Literal["algorithms", "models", "data"]
+Kind = Literal["algorithms", "models", "data", "splits"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 

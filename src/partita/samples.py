@@ -1,21 +1,101 @@
-"""What does a client learn from? Samples: inputs and targets, the first dimension counts them."""
+"""What does a client learn from? Samples: inputs and targets, stored once and looked at by index."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
+import torch
 from torch import Tensor
 
 
 @dataclass(frozen=True, eq=False)
-class Samples:
-    inputs: Tensor
-    targets: Tensor
+class Preparation:
+    """How stored values become inputs: bytes are scaled to 0..1, then normalised by channel or by entry."""
 
-    def __post_init__(self) -> None:
-        if len(self.inputs) != len(self.targets):
-            raise ValueError(f"{len(self.inputs)} inputs, but {len(self.targets)} targets")
+    mean: Tensor | None = None
+    std: Tensor | None = None
+    crop: int = 0
+    """In training, images are padded by so many pixels and cut at random."""
+    flip: bool = False
+    """In training, every second image is mirrored at random."""
+
+    def __call__(self, stored: Tensor) -> Tensor:
+        values = stored.to(torch.get_default_dtype()).div_(255) if stored.dtype == torch.uint8 else stored
+        if self.mean is None or self.std is None:
+            return values
+        return (values - self.mean) / self.std
+
+    def augment(self, stored: Tensor, draw: torch.Generator) -> Tensor:
+        """Another crop and mirroring for every image of a batch (batch, channels, height, width)."""
+        count, channels, height, width = stored.shape
+        if self.crop:
+            padded = torch.nn.functional.pad(stored, (self.crop,) * 4)
+            top, left = torch.randint(2 * self.crop + 1, (2, count), generator=draw)
+            rows = (top[:, None] + torch.arange(height))[:, None, :, None]
+            columns = (left[:, None] + torch.arange(width))[:, None, None, :]
+            each = torch.arange(count)[:, None, None, None]
+            stored = padded[each, torch.arange(channels)[None, :, None, None], rows, columns]
+        if self.flip:
+            mirrored = torch.rand(count, generator=draw) < 0.5
+            stored = torch.where(mirrored[:, None, None, None], stored.flip(-1), stored)
+        return stored
+
+
+AS_STORED = Preparation()
+
+
+class Samples:
+    """Inputs and targets; a selection shares the storage and is made ready only when it is used."""
+
+    def __init__(
+        self,
+        inputs: Tensor,
+        targets: Tensor,
+        *,
+        indices: Tensor | None = None,
+        preparation: Preparation = AS_STORED,
+        numbers: Tensor | None = None,
+    ) -> None:
+        if len(inputs) != len(targets):
+            raise ValueError(f"{len(inputs)} inputs, but {len(targets)} targets")
+        self._inputs, self._targets, self._indices = inputs, targets, indices
+        self._preparation, self._numbers = preparation, numbers
 
     def __len__(self) -> int:
-        return len(self.targets)
+        return len(self._targets if self._indices is None else self._indices)
+
+    @property
+    def stored(self) -> Tensor:
+        return self._inputs if self._indices is None else self._inputs[self._indices]
+
+    @cached_property
+    def inputs(self) -> Tensor:
+        return self._preparation(self.stored)
+
+    @cached_property
+    def targets(self) -> Tensor:
+        stored = self._targets if self._indices is None else self._targets[self._indices]
+        return stored if self._numbers is None else self._numbers[stored]
 
     def take(self, indices: Tensor | slice) -> "Samples":
-        return Samples(self.inputs[indices], self.targets[indices])
+        """A selection, without a copy of the data."""
+        if self._indices is None:
+            chosen = torch.arange(len(self._targets))[indices] if isinstance(indices, slice) else indices
+        else:
+            chosen = self._indices[indices]
+        return Samples(
+            self._inputs, self._targets, indices=chosen, preparation=self._preparation, numbers=self._numbers
+        )
+
+    def relabelled(self, labels: Tensor, classes: int) -> "Samples":
+        """The same samples with these labels numbered from 0; others become -1."""
+        numbers = torch.full((classes,), -1, dtype=torch.int64)
+        numbers[labels] = torch.arange(len(labels))
+        return Samples(
+            self._inputs, self._targets, indices=self._indices, preparation=self._preparation, numbers=numbers
+        )
+
+    def augmented(self, draw: torch.Generator) -> "Samples":
+        """The same samples as training sees them, where the preparation augments; else themselves."""
+        if not (self._preparation.crop or self._preparation.flip):
+            return self
+        return Samples(self._preparation.augment(self.stored, draw), self.targets, preparation=self._preparation)

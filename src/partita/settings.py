@@ -16,10 +16,12 @@ from torch import nn
 from . import registry
 from .algorithm import Algorithm
 from .errors import PartitaError, unknown
-from .federation import Federation
+from .federation import Federation, federate
 from .optimizers import OPTIMIZERS, SGD, Optimizer
+from .pool import Pool
 from .schedules import Schedule
 from .selectors import Selector
+from .split import Split
 
 Factory = Callable[..., nn.Module]
 Settings = Mapping[str, object]
@@ -147,15 +149,37 @@ def _algorithm(value: object, where: str, default: object) -> Algorithm:
     return made
 
 
+def _split(value: object, where: str, default: object) -> Split:
+    made: Split = value if isinstance(value, Split) else named("splits", value, where)
+    return made
+
+
 def _federation(value: object, where: str, default: object) -> Federation:
-    return value if isinstance(value, Federation) else named("data", value, where)
+    """`name` and what the source of that name takes make a pool; the rest says how it is divided."""
+    if isinstance(value, Federation):
+        return value
+    pool, division = pool_and_division(value, where)
+    return federate(pool, **division)
+
+
+def pool_and_division(value: object, where: str) -> tuple[Pool, dict[str, Any]]:
+    """The data that settings name, and the arguments of `federate` among them."""
+    name, rest = _name_and_rest(value, where)
+    source = registry.get("data", name)
+    own, dividing = (inspect.signature(function).parameters for function in (source, federate))
+    if unknown_keys := [key for key in rest if key not in own and key not in dividing]:
+        known = {n: p.default for n, p in (*own.items(), *dividing.items()) if n != "pool"}
+        raise PartitaError(_unknown_key(unknown_keys[0], known, where))
+    pool = build(source, {key: given for key, given in rest.items() if key in own}, where)
+    division = {key: given for key, given in rest.items() if key in dividing and key not in own}
+    return pool, arguments(federate, division, where, without=("pool",))
 
 
 def _model(value: object, where: str, default: object) -> Factory:
     """A factory that still lacks what the data say: the shape of an input and the number of classes."""
     name, rest = _name_and_rest(value, where)
     make = registry.get("models", name)
-    return partial(make, **arguments(make, rest, where, without=("shape", "classes")))
+    return partial(make, **arguments(make, rest, where, without=("shape", "classes", "client")))
 
 
 _CONVERSIONS: dict[Any, Callable[[object, str, object], Any]] = {
@@ -166,6 +190,7 @@ _CONVERSIONS: dict[Any, Callable[[object, str, object], Any]] = {
     SGD: _sgd,
     Algorithm: _algorithm,
     Federation: _federation,
+    Split: _split,
     Factory: _model,
 }
 

@@ -1,14 +1,15 @@
 """What happens when clients and a server follow an algorithm for some rounds, all on this machine?"""
 
+import inspect
 import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Literal
+from functools import partial
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from .algorithm import (
     Algorithm,
@@ -23,16 +24,18 @@ from .algorithm import (
     server_round,
 )
 from .batching import Batching
-from .checks import check_algorithm, check_data
+from .checks import check_agreement, check_algorithm, check_data
 from .client import Client
 from .errors import PartitaError
 from .evaluation import Model, Record, Summary, measure, summarize
-from .federation import Federation
+from .federation import Federation, federate
+from .objectives import OBJECTIVES, Loss, Measure
+from .pool import Pool
 from .randomness import Moment, generator, seeded
 from .runners.reference import run_phase as reference
 from .samples import Samples
 from .server import Update
-from .task import Buffers, Loss, Measure, Task, classification
+from .task import Buffers, Task
 from .tensors import Tensors
 
 Factory = Callable[..., nn.Module]
@@ -45,6 +48,7 @@ class Progress:
     round: int
     rounds: int
     seconds: float
+    metric: str
     accuracy: Summary | None
 
 
@@ -78,21 +82,45 @@ class Result:
         """The model that the method is meant to be used with."""
         return "after_finetune" if self.algorithm.finetune else "before_local"
 
+    @property
+    def metric(self) -> str:
+        """What a score is: accuracy, or the root of the mean squared error."""
+        return "RMSE" if self.data.kind == "regression" else "accuracy"
+
     def select(
-        self, model: Model | None = None, *, round: int | None = None, role: Literal["validation", "test"] = "test"
+        self,
+        model: Model | None = None,
+        *,
+        round: int | None = None,
+        role: Literal["validation", "test"] = "test",
+        newcomers: bool = False,
     ) -> list[Record]:
-        """Records by client: of the model that is meant to be used and of the last round, unless told otherwise."""
+        """Records by client: of the model that is meant to be used, of the last round and of those who train.
+
+        Newcomers, which never train, are told apart.
+        """
         wanted = (model or self.model, self.rounds if round is None else round, role)
-        found = [record for record in self.records if (record.model, record.round, record.role) == wanted]
+        found = [
+            record
+            for record in self.records
+            if (record.model, record.round, record.role) == wanted
+            and (record.client in self.data.newcomers) == newcomers
+        ]
         if not found:
             known = sorted({(record.model, record.round) for record in self.records})
             raise PartitaError(f"Nothing was recorded for {wanted}. Recorded (model, round): {known}.")
         return found
 
     def accuracy(
-        self, model: Model | None = None, *, round: int | None = None, role: Literal["validation", "test"] = "test"
+        self,
+        model: Model | None = None,
+        *,
+        round: int | None = None,
+        role: Literal["validation", "test"] = "test",
+        newcomers: bool = False,
     ) -> Summary:
-        return summarize(self.select(model, round=round, role=role))
+        """The score over clients: accuracy, or for regression the root of the mean squared error."""
+        return summarize(self.select(model, round=round, role=role, newcomers=newcomers))
 
     @property
     def bytes_per_round(self) -> float:
@@ -108,7 +136,9 @@ class Result:
             "seed": self.seed,
             "protocol": self.protocol,
             "model": self.model,
+            "metric": self.metric,
             "accuracy": asdict(self.accuracy()),
+            "newcomers": asdict(self.accuracy(newcomers=True)) if self.data.newcomers else None,
             "bytes_per_round": self.bytes_per_round,
             "records": [asdict(record) for record in self.records],
         }
@@ -131,25 +161,51 @@ def participants(count: int, fraction: float, moment: Moment) -> list[int]:
     return sorted(order[:chosen].tolist())
 
 
-def make_module(model: nn.Module | Factory, data: Federation, seed: int) -> nn.Module:
-    """A module as it is, or made by a factory with weights that depend on the seed alone."""
-    if isinstance(model, nn.Module):
-        return model
-    with seeded(seed, "weights"):
-        return model(shape=data.shape, classes=data.classes)
+def facts_for(model: Factory, data: Federation, client: int) -> dict[str, Any]:
+    """What a factory asks for of what the data and the client say."""
+    known = {"shape": data.shape, "classes": data.classes_of(client), "client": client, **data.facts}
+    return {name: known[name] for name in inspect.signature(model).parameters if name in known}
+
+
+@dataclass
+class Tasks:
+    """A task for every client: one and the same, unless the network depends on the client.
+
+    A module is taken as it is; a factory makes weights that depend on the seed alone.
+    """
+
+    model: nn.Module | Factory
+    data: Federation
+    seed: int
+    weights: Tensors
+    make_task: Callable[[nn.Module], Task]
+    made: dict[str, Task] = field(default_factory=dict)
+
+    def __getitem__(self, client: int) -> Task:
+        facts = {} if isinstance(self.model, nn.Module) else facts_for(self.model, self.data, client)
+        key = repr(facts)
+        if key not in self.made:
+            if isinstance(self.model, nn.Module):
+                module = self.model
+            else:
+                with seeded(self.seed, "weights"):
+                    module = self.model(**facts)
+            self.made[key] = self.make_task(module)
+            _replace_weights_(self.made[key], self.weights)
+        return self.made[key]
 
 
 def simulate(
     algorithm: Algorithm,
     model: nn.Module | Factory,
-    data: Federation,
+    data: Federation | Pool,
     *,
     rounds: int = 20,
     seed: int = 0,
     participation: float = 1.0,
     batching: Batching = Batching(),
-    loss: Loss = F.cross_entropy,
-    measured_by: Measure = classification,
+    loss: Loss | None = None,
+    measured_by: Measure | None = None,
     groups: dict[str, str | tuple[str, ...]] | None = None,
     buffers: Buffers = "follow",
     frozen_norm: Literal["train", "eval"] = "train",
@@ -163,7 +219,7 @@ def simulate(
     """Run an algorithm and evaluate it on all clients every so many rounds and at the end.
 
     >>> from partita import digits, fedper, mlp, simulate
-    >>> result = simulate(fedper(), mlp, digits(clients=5), rounds=2)
+    >>> result = simulate(fedper(), mlp, digits(), rounds=2)
     >>> 0 < result.accuracy().macro <= 1
     True
 
@@ -173,23 +229,29 @@ def simulate(
     """
     if rounds < 1:
         raise PartitaError(f"{rounds} rounds: at least 1 is needed.")
-    task = Task(
-        make_module(model, data, seed),
-        loss=loss,
-        measure=measured_by,
+    if isinstance(data, Pool):
+        data = federate(data, seed=seed)
+    objective = OBJECTIVES[data.kind]
+    make_task = partial(
+        Task,
+        loss=loss or objective.loss,
+        measure=measured_by or objective.measure,
         groups=groups,
         buffers=buffers,
         frozen_norm=frozen_norm,
     )
-    _replace_weights_(task, weights or {})
+    tasks = Tasks(model, data, seed, weights or {}, make_task)
     simulation = _Simulation(
-        algorithm, task, data, rounds, seed, batching, evaluation_batch, oracle_validation, run_phase
+        algorithm, tasks, data, rounds, seed, batching, evaluation_batch, oracle_validation, run_phase
     )
     check_algorithm(algorithm, simulation.client(0, simulation.moment(0)))
-    check_data(algorithm, task, data.sizes, batching)
+    check_data(algorithm, tasks[0], data.sizes, batching)
+    start = simulation.moment(0)
+    others = (simulation.client(number, start) for number in simulation.different)
+    check_agreement(algorithm, simulation.client(0, start), others)
     result = Result(
         algorithm,
-        task,
+        tasks[0],
         data,
         rounds,
         seed,
@@ -204,15 +266,16 @@ def simulate(
         state=initial_state(algorithm, simulation.server_client(), data.sizes),
         own={},
     )
+    trainers = [client for client in range(len(data)) if client not in data.newcomers]
     for number in range(rounds):
         began = time.perf_counter()
         moment = simulation.moment(number)
         due = number + 1 == rounds or (evaluate_every > 0 and (number + 1) % evaluate_every == 0)
-        chosen = participants(len(data), participation, moment)
+        chosen = [trainers[at] for at in participants(len(trainers), participation, moment)]
         result = simulation.round(result, chosen, moment, evaluate=due)
         if on_round:
             accuracy = result.accuracy(round=number + 1) if due else None
-            on_round(Progress(number + 1, rounds, time.perf_counter() - began, accuracy))
+            on_round(Progress(number + 1, rounds, time.perf_counter() - began, result.metric, accuracy))
     return result
 
 
@@ -221,7 +284,7 @@ class _Simulation:
     """What stays the same over the rounds of a simulation."""
 
     algorithm: Algorithm
-    task: Task
+    tasks: Tasks
     data: Federation
     rounds: int
     seed: int
@@ -238,18 +301,26 @@ class _Simulation:
         data = self.data[number]
         return Client(
             id=number,
-            task=self.task,
+            task=self.tasks[number],
             train=data.train,
             validation=data.test if self.oracle_validation else data.validation,
             moment=moment,
             batching=self.batching,
         )
 
+    @property
+    def different(self) -> Sequence[int]:
+        """Clients whose network may be another than the first one's."""
+        if isinstance(self.tasks.model, nn.Module):
+            return ()
+        first = facts_for(self.tasks.model, self.data, 0)
+        return [at for at in range(1, len(self.data)) if facts_for(self.tasks.model, self.data, at) != first]
+
     def server_client(self) -> Client:
         """The server in a client's place, with the sample of training data that it holds."""
         fraction = self.algorithm.refinement.fraction if self.algorithm.refinement else 0.0
         held = self.data.sample_of_training(fraction, self.seed)
-        return Client(-1, self.task, held, held.take(slice(0)), self.moment(0), self.batching)
+        return Client(-1, self.tasks[0], held, held.take(slice(0)), self.moment(0), self.batching)
 
     def with_state(self, result: Result, number: int, moment: Moment) -> Client:
         received = self.algorithm.server.download(result.state, number, moment)
@@ -280,7 +351,7 @@ class _Simulation:
             client = enter(self.algorithm, self.with_state(result, number, after))
             before = begin(self.algorithm, client)
             records += self.records(client, before, "before_local", moment)
-            if kept_names(self.algorithm, self.task, client.initial):
+            if kept_names(self.algorithm, client.task, client.initial):
                 stranger = replace(client, own={})
                 records += self.records(stranger, begin(self.algorithm, stranger), "initial", moment)
             if self.algorithm.finetune:
@@ -298,12 +369,13 @@ class _Simulation:
                 model=model,
                 role=role,
                 count=int(sums["count"]),
-                correct=int(sums["correct"]),
+                correct=int(sums["correct"]) if "correct" in sums else None,
                 loss=float(sums["loss"]),
             )
             for role, samples in roles.items()
             if len(samples)
             for sums in [measure(self.algorithm, client, tensors, samples, self.evaluation_batch)]
+            if sums["count"]
         ]
 
 

@@ -1,6 +1,6 @@
 """What is to be learned? A network, a loss and how to measure it; nothing of clients or rounds."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
 from typing import Literal
 
@@ -11,23 +11,12 @@ from torch.nn import functional as F
 
 from .errors import PartitaError
 from .network import BATCH_NORMS, network_of, tensors_of
+from .objectives import Loss, Measure, classification
 from .samples import Samples
 from .selectors import matches
 from .tensors import Tensors
 
-Loss = Callable[[Tensor, Tensor], Tensor]
-Measures = dict[str, float]
-Measure = Callable[[Tensor, Tensor], Measures]
 Buffers = Literal["follow", "local", "batch"]
-
-
-def classification(outputs: Tensor, targets: Tensor) -> Measures:
-    """Sums over samples: how many, how many correct, and the loss."""
-    return {
-        "count": len(targets),
-        "correct": int((outputs.argmax(1) == targets).sum()),
-        "loss": float(F.cross_entropy(outputs, targets, reduction="sum")),
-    }
 
 
 class Task:
@@ -111,7 +100,9 @@ class Task:
                 self.measure(self.outputs(weights, part.inputs), part.targets)
                 for part in (samples.take(slice(at, at + batch)) for at in range(0, len(samples), batch))
             ]
-        return sum(s["correct"] for s in sums) / sum(s["count"] for s in sums)
+        if any("correct" not in each for each in sums):
+            raise PartitaError("This method needs an accuracy; a regression has none.")
+        return sum(each["correct"] for each in sums) / sum(each["count"] for each in sums)
 
 
 def _without_running_statistics_(module: nn.Module) -> None:

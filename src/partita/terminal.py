@@ -15,10 +15,12 @@ from .errors import DegenerateWarning
 if TYPE_CHECKING:
     from .describe import Description
     from .evaluation import Summary
+    from .federation import Federation
     from .simulation import Progress, Result
 
     OnRound = Callable[[str, Progress], None]
 
+MOST_CLIENTS = 40
 output = Console(width=None if sys.stdout.isatty() else 200, highlight=False)
 messages = Console(stderr=True, soft_wrap=not sys.stderr.isatty(), highlight=False)
 
@@ -44,14 +46,15 @@ def show_progress(show: bool) -> "Iterator[OnRound]":
                     known[stage] = shown.add_task(stage, total=progress.rounds, accuracy="")
                 shown.update(known[stage], completed=progress.round)
                 if progress.accuracy:
-                    shown.update(known[stage], accuracy=percent(progress.accuracy))
+                    shown.update(known[stage], accuracy=spread(progress.accuracy, progress.metric))
 
             yield advance
     else:
 
         def line(stage: str, progress: "Progress") -> None:
             if progress.accuracy:
-                tell(f"{stage}: round {progress.round}/{progress.rounds}, accuracy {percent(progress.accuracy)}")
+                reached = spread(progress.accuracy, progress.metric)
+                tell(f"{stage}: round {progress.round}/{progress.rounds}, {progress.metric} {reached}")
 
         yield line
 
@@ -66,8 +69,14 @@ def show_warning(message: Warning | str, category: type[Warning], *_: Any, **__:
     tell(str(message), "yellow", "Note" if issubclass(category, DegenerateWarning) else category.__name__)
 
 
-def percent(summary: "Summary") -> str:
+def spread(summary: "Summary", metric: str = "accuracy") -> str:
+    if metric != "accuracy":
+        return f"{summary.macro:.3f} ± {summary.std:.3f}"
     return f"{100 * summary.macro:.1f} ± {100 * summary.std:.1f} %"
+
+
+def score(value: float, metric: str) -> str:
+    return f"{100 * value:.1f} %" if metric == "accuracy" else f"{value:.3f}"
 
 
 def table(*columns: str) -> Table:
@@ -88,18 +97,18 @@ def print_names(found: dict[str, str], kind: str) -> None:
 def print_result(result: "Result") -> None:
     clients = f"{len(result.data)} clients of {result.data.name}"
     output.print(f"[bold]{result.algorithm.label}[/], {result.rounds} rounds, {clients}")
-    rows = table("test accuracy", "mean ± spread", "all samples", "worst decile")
+    rows = table(f"test {result.metric}", "mean ± spread", "all samples", "worst decile")
     recorded = {record.model for record in result.records}
     for model in ("initial", "before_local", "after_local", "after_finetune"):
         if model in recorded:
             summary = result.accuracy(model)
             mark = " *" if model == result.model else ""
-            rows.add_row(
-                model.replace("_", " ") + mark,
-                percent(summary),
-                f"{100 * summary.micro:.1f} %",
-                f"{100 * summary.worst_decile:.1f} %",
-            )
+            micro, worst = (score(value, result.metric) for value in (summary.micro, summary.worst_decile))
+            rows.add_row(model.replace("_", " ") + mark, spread(summary, result.metric), micro, worst)
+    if result.data.newcomers:
+        summary = result.accuracy(newcomers=True)
+        micro, worst = (score(value, result.metric) for value in (summary.micro, summary.worst_decile))
+        rows.add_row("new clients *", spread(summary, result.metric), micro, worst)
     output.print(rows)
     output.print("* the model that the method is meant to be used with; mean and spread are over clients")
     if result.protocol["oracle_validation"]:
@@ -113,7 +122,7 @@ def print_comparison(results: "dict[str, Result]") -> None:
         summary = result.accuracy()
         rows.add_row(
             name,
-            percent(summary),
+            spread(summary),
             f"{100 * summary.worst_decile:.1f} %",
             f"{100 * (summary.macro - base['local']):+.1f}",
             f"{100 * (summary.macro - base['fedavg']):+.1f}",
@@ -124,6 +133,45 @@ def print_comparison(results: "dict[str, Result]") -> None:
     output.print(
         f"\nMean ± spread over clients after {rounds} rounds. One seed: differences of a few points mean little."
     )
+
+
+def print_facts(facts: dict[str, object]) -> None:
+    for name, value in facts.items():
+        if value is not None:
+            output.print(f"{name}: {escape(str(value))}")
+
+
+def print_division(federation: "Federation", summary: dict[str, Any]) -> None:
+    """Counts and labels of each client; of many the first."""
+    from .distribution import SHADES, label_counts, shaded
+
+    samples = ", ".join(f"{count:,} for {role}" for role, count in summary["samples"].items())
+    output.print(f"[bold]{federation.name}[/], {len(federation)} clients: {samples}")
+    for note in summary["notes"]:
+        output.print(f"- {escape(note)}")
+    labels = "labels" in summary and federation.classes <= 100
+    marks = shaded(label_counts(federation)) if labels else [""] * len(federation)
+    rows = table("client", "train", "validation", "test", f"labels 0 to {federation.classes - 1}" if labels else "")
+    rows.columns[-1].justify = "left"
+    for client, (row, mark) in enumerate(zip(summary["by client"], marks, strict=True)):
+        if client == MOST_CLIENTS:
+            break
+        new = " (new)" if client in federation.newcomers else ""
+        counts = (f"{row[role]:,}" for role in ("train", "validation", "test"))
+        rows.add_row(escape(row["name"]) + new, *counts, escape(mark) + "|" if labels else "")
+    output.print(rows)
+    if len(federation) > MOST_CLIENTS:
+        output.print(f"... and {len(federation) - MOST_CLIENTS} more")
+    if labels:
+        output.print(f"Shades of a client's share: {escape(SHADES.strip())} from few to all")
+    if "floor" in summary:
+        lowest = summary["floor"]
+        output.print(
+            f"Floor: always answering the client's commonest training label is right for {100 * lowest['micro']:.1f} % "
+            f"of all test samples, {100 * lowest['macro']:.1f} % in the mean over clients."
+        )
+    if "hash" in summary:
+        output.print(f"Manifest written; its hash is {summary['hash']}.")
 
 
 def print_description(description: "Description") -> None:

@@ -1,0 +1,58 @@
+"""Which loss is trained, and what is measured?"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from torch import Tensor
+from torch.nn import functional as F
+
+from .pool import Kind
+from .text import PAD, SPECIAL
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+Measures = dict[str, float]
+Measure = Callable[[Tensor, Tensor], Measures]
+"""Sums over samples: `count`, `loss`, and `correct` where there is right and wrong."""
+
+
+@dataclass(frozen=True)
+class Objective:
+    loss: Loss
+    measure: Measure
+
+
+def classification(outputs: Tensor, targets: Tensor) -> Measures:
+    """How many, how many correct, and the cross entropy."""
+    return {
+        "count": len(targets),
+        "correct": int((outputs.argmax(1) == targets).sum()),
+        "loss": float(F.cross_entropy(outputs, targets, reduction="sum")),
+    }
+
+
+def regression(outputs: Tensor, targets: Tensor) -> Measures:
+    """How many, and the squared error."""
+    return {"count": len(targets), "loss": float(F.mse_loss(outputs, targets, reduction="sum"))}
+
+
+def next_word(outputs: Tensor, targets: Tensor) -> Measures:
+    """Of real words only (not filling, unknown, begin or end): how many, how many right, the cross entropy."""
+    words = targets >= SPECIAL
+    chosen, wanted = outputs[words], targets[words]
+    return {
+        "count": len(wanted),
+        "correct": int((chosen.argmax(1) == wanted).sum()),
+        "loss": float(F.cross_entropy(chosen, wanted, reduction="sum")),
+    }
+
+
+def next_word_loss(outputs: Tensor, targets: Tensor) -> Tensor:
+    """The mean cross entropy of all words but filling."""
+    return F.cross_entropy(outputs.flatten(0, 1), targets.flatten(), ignore_index=PAD)
+
+
+OBJECTIVES: Mapping[Kind, Objective] = {
+    "classification": Objective(F.cross_entropy, classification),
+    "regression": Objective(F.mse_loss, regression),
+    "next_word": Objective(next_word_loss, next_word),
+}

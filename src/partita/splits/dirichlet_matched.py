@@ -1,0 +1,47 @@
+"""Dirichlet shares that are the same in train and test. Oh et al., 2022 (FedBABU, appendix H)."""
+
+import numpy as np
+
+from ..errors import PartitaError
+from ..pool import Pool
+from ..split import Assign, Assignment, Rows, Share, by_class, enough, splitting, top_up_
+
+
+@splitting
+def dirichlet_matched(
+    *, clients: int = 100, alpha: float = 0.5, smallest_train: int = 10, smallest_test: int = 1, tries: int = 20
+) -> Assign:
+    """Of each class one Dirichlet(alpha) draw divides the official train and test sets alike."""
+
+    def assign(pool: Pool, draw: np.random.RandomState) -> Assignment:
+        if alpha <= 0:
+            raise PartitaError(f"Dirichlet({alpha}): alpha must be above 0; small values make clients more different.")
+        train, test = (by_class(pool, pool.rows(test=role)) for role in (False, True))
+        enough(pool, clients, smallest_train, sum(map(len, train)))
+        enough(pool, clients, smallest_test, sum(map(len, test)))
+        drawn = 0
+        while True:
+            drawn += 1
+            shares = draw.dirichlet(np.repeat(alpha, clients), size=pool.classes)
+            halves = [_divide(rows, shares, draw) for rows in (train, test)]
+            enough_each = min(map(len, halves[0])) >= smallest_train and min(map(len, halves[1])) >= smallest_test
+            if enough_each or drawn == tries:
+                break
+        notes = [f"drawn {drawn} times"]
+        moved = top_up_(halves[0], smallest_train, draw) + top_up_(halves[1], smallest_test, draw)
+        if moved:
+            notes.append(f"{moved} samples moved from the largest to the smallest clients")
+        return Assignment([Share(np.sort(a), np.sort(b)) for a, b in zip(*halves, strict=True)], notes)
+
+    return assign
+
+
+def _divide(rows: list[Rows], shares: np.ndarray, draw: np.random.RandomState) -> list[Rows]:
+    """Each class by its row of shares; rounding leaves the remainder to the last client, so the order is drawn too."""
+    parts: list[list[Rows]] = [[] for _ in shares[0]]
+    for members, share in zip(rows, shares, strict=True):
+        order = draw.permutation(len(share))
+        ends = np.floor(np.cumsum(share[order])[:-1] * len(members) + 1e-9).astype(int)
+        for client, piece in zip(order, np.split(draw.permutation(members), ends), strict=True):
+            parts[client].append(piece)
+    return [np.concatenate(part) for part in parts]

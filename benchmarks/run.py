@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from copy import deepcopy
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -19,27 +20,26 @@ from torch.nn import functional as F
 from partita.algorithms.fedavg import fedavg
 from partita.batching import Batching
 from partita.data.digits import digits
-from partita.federation import Federation, into_roles
+from partita.federation import Federation, federate
 from partita.models.cnn4 import cnn4
 from partita.models.mlp import mlp
 from partita.optimizers import SGD
-from partita.samples import Samples
+from partita.pool import pool
 from partita.simulation import simulate
+from partita.splits.iid import iid
 
 
 def images(clients: int, per_client: int) -> Federation:
     """Random images of 32 x 32 x 3, for timing alone."""
-    draw = torch.Generator().manual_seed(0)
+    draw = np.random.default_rng(0)
     count = clients * per_client
-    inputs = torch.randn(count, 3, 32, 32, generator=draw)
-    targets = torch.randint(10, (count,), generator=draw)
-    parts = torch.split(torch.arange(count), per_client)
-    roles = [into_roles(part, seed=0, client=client, validation=0.0, test=0.01) for client, part in enumerate(parts)]
-    return Federation(Samples(inputs, targets), roles, classes=10, name="images")
+    inputs = draw.standard_normal((count, 3, 32, 32), dtype=np.float32)
+    made = pool("images", inputs, draw.integers(10, size=count), classes=10)
+    return federate(made, iid(clients=clients, test=0.01), validation=0.0)
 
 
 WORKLOADS: dict[str, tuple[Callable[..., nn.Module], Callable[[], Federation]]] = {
-    "fedavg, mlp on digits, 20 clients": (mlp, digits),
+    "fedavg, mlp on digits, 20 clients": (mlp, lambda: federate(digits())),
     "fedavg, cnn4 on images, 4 clients of 100": (cnn4, lambda: images(4, 100)),
 }
 

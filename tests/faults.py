@@ -97,8 +97,8 @@ FAULTS = (
     Fault(
         "off by one in the schedule",
         "schedules.py",
-        "self.factor(moment.round, moment.rounds)",
-        "self.factor(moment.round + 1, moment.rounds)",
+        "min(moment.round, moment.rounds - 1)",
+        "min(moment.round + 1, moment.rounds - 1)",
         "test_oracles.py",
     ),
     Fault(
@@ -111,6 +111,15 @@ FAULTS = (
 )
 
 
+def patched(fault: Fault, source: Path) -> tuple[Path, str]:
+    """The file of the engine that holds a fault, and its text with it."""
+    file = source / "partita" / fault.file
+    text = file.read_text(encoding="utf-8")
+    if text.count(fault.old) != 1:
+        raise SystemExit(f"{fault.name}: {fault.old!r} occurs {text.count(fault.old)} times in {fault.file}, not once.")
+    return file, text.replace(fault.old, fault.new)
+
+
 @contextmanager
 def copy(fault: Fault | None) -> Iterator[Path]:
     """The engine and its tests in a folder of their own, with a fault."""
@@ -120,11 +129,8 @@ def copy(fault: Fault | None) -> Iterator[Path]:
             shutil.copytree(ROOT / part, place / part, ignore=shutil.ignore_patterns("__pycache__", ".*"))
         shutil.copy(ROOT / "pyproject.toml", place)
         if fault:
-            file = place / "src" / "partita" / fault.file
-            text = file.read_text(encoding="utf-8")
-            if text.count(fault.old) != 1:
-                raise SystemExit(f"{fault.name}: {fault.old!r} occurs {text.count(fault.old)} times in {fault.file}.")
-            file.write_text(text.replace(fault.old, fault.new), encoding="utf-8")
+            file, text = patched(fault, place / "src")
+            file.write_text(text, encoding="utf-8")
         yield place
 
 
@@ -153,6 +159,8 @@ def first_to_fall(fault: Fault | None) -> str | None:
 
 
 def main() -> int:
+    for fault in FAULTS:
+        patched(fault, ROOT / "src")
     if fallen := first_to_fall(None):
         print(f"Without a fault {fallen} falls.")
         return 1

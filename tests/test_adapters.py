@@ -235,6 +235,15 @@ def test_a_copy_uses_its_own_adapters(make: Callable[[], nn.Module], at: str | t
         assert torch.equal(Task(adapted).outputs(given, inputs), copy(inputs))
 
 
+def test_a_sequence_is_adapted_once() -> None:
+    inputs = draw(5, 4)
+    adapted = with_adapters(nn.Sequential(nn.Sequential(nn.Linear(4, 3), nn.ReLU()), nn.Linear(3, 2)).double(), "0")
+    for parameter in adapted.parameters():
+        nn.init.normal_(parameter)
+    layer, adapter, last = (adapted.get_submodule(name) for name in ("0.0", "0.adapter", "1"))
+    assert torch.equal(adapted(inputs), last(adapter(layer(inputs).relu())))
+
+
 def test_an_adapted_network_can_be_stored() -> None:
     adapted = with_adapters(small_network(), "layer?")
     file = io.BytesIO()
@@ -276,6 +285,20 @@ def test_modules_named_as_declarations_are_left_alone() -> None:
     adapted = with_adapters(Holder().double(), "blocks.*", kind="bottleneck", features=4)
     assert isinstance(adapted.blocks, nn.ModuleList)
     assert len(network_of(adapted, matches, {}).groups["adapter"]) == 8
+
+
+def test_a_number_named_groups_is_left_alone() -> None:
+    """As in torchvision's ResNet."""
+
+    class Grouped(Twofold):
+        groups = 1
+
+    adapted = with_adapters(nn.Sequential(Grouped()), "0.linear")
+    assert len(network_of(adapted, matches, {}).groups["adapter"]) == 4
+    own = with_adapters(Grouped(), "linear")
+    network = network_of(own, matches, {})
+    assert own.groups == 1
+    assert len(where("*.adapter")(network, frozenset(network.names))) == 4
 
 
 # How they are trained

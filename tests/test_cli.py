@@ -1,9 +1,11 @@
 """The command line as a person and as a machine see it."""
 
+import inspect
 import json
 import os
 import pty
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,9 +18,10 @@ import pytest
 from typer.testing import CliRunner
 
 from partita import demonstration, registry
-from partita.cli import app, main
+from partita.cli import app, data_show, data_split, describe, list_, main, run
 
-SMALL = ("data.clients=3", "rounds=1")
+SPLIT = ("data.split=iid", "data.split.clients=3")
+SMALL = (*SPLIT, "rounds=1")
 COMMAND = (sys.executable, "-c", "from partita.cli import main; main()")
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
 ENVIRONMENT = {key: value for key, value in os.environ.items() if key not in ("FORCE_COLOR", "TTY_COMPATIBLE")}
@@ -60,6 +63,21 @@ def test_help(command: list[str]) -> None:
         assert f"partita {command[0]}" in result.output, "an example"
 
 
+def examples() -> list[str]:
+    """Command lines in the help that need no file of one's own."""
+    texts = [inspect.getdoc(command) or "" for command in (run, list_, describe, data_show, data_split)]
+    lines = [line.removeprefix("Example: ") for text in texts for line in text.splitlines()]
+    return [line for line in lines if line.startswith("partita ") and not re.search(r"experiment\.toml|mine\.", line)]
+
+
+@pytest.mark.parametrize("line", examples())
+def test_examples_of_the_help_work(ask: Ask, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    _, *arguments = shlex.split(line)
+    answer = ask(*arguments, *(["rounds=1"] if arguments[0] == "run" else []))
+    assert answer.code == 0, answer.err
+
+
 def test_without_a_command_there_is_help() -> None:
     assert "Usage" in CliRunner().invoke(app, []).output
 
@@ -80,7 +98,7 @@ assert time.process_time() < 0.5, time.process_time()
 
 
 def test_a_run_with_options(ask: Ask) -> None:
-    answer = ask("run", "--algorithm", "fedavg", "-m", "logistic", "-d", "digits", "-r", "2", "-s", "3", SMALL[0])
+    answer = ask("run", "--algorithm", "fedavg", "-m", "logistic", "-d", "digits", "-r", "2", "-s", "3", *SPLIT)
     assert answer.code == 0
     assert answer.out.startswith("fedavg, 2 rounds, 3 clients of digits\n")
     assert "before local *" in answer.out
@@ -108,7 +126,7 @@ def test_a_run_of_a_file_with_changes(ask: Ask, tmp_path: Path) -> None:
         rounds = 7
         seed = 1
         algorithm = {name = "fedbabu", epochs = 3, finetune_epochs = 1}
-        data = {name = "digits", clients = 4}
+        data = {name = "digits", split = {name = "iid", clients = 4}}
         """,
         encoding="utf-8",
     )
@@ -138,8 +156,8 @@ def test_a_run_of_a_file_with_changes(ask: Ask, tmp_path: Path) -> None:
         (["run", "-a", "nowhere:thing"], "Is the package installed"),
         (["run", "batching.size=0"], "batching"),
         (["run", "batching.size=500", "batching.drop_last=true"], "Set drop_last to false"),
-        (["run", "data.clients=0"], "client"),
-        (["run", "data.clients=1000"], "Take fewer clients"),
+        (["run", "data.split.clients=0"], "client"),
+        (["run", "data.split.clients=1000"], "Take fewer clients"),
         (["run", "evaluation_batch=0", *SMALL], "evaluation_batch"),
         (["run", "algorithm.optimizer.name=adam"], "lr"),
         (["run", "algorithm.optimizer.lr=1e30", *SMALL], "Lower the learning rate"),
@@ -223,6 +241,22 @@ def test_describe_ignores_no_setting(ask: Ask) -> None:
     assert answer.code == 2 or "personal 5,130" not in answer.out
 
 
+def test_data_are_shown(ask: Ask) -> None:
+    facts = json.loads(ask("data", "show", "digits", "--json").out)
+    assert (facts["samples"], facts["classes"], facts["input"]) == (1797, 10, "1 x 8 x 8")
+    assert "1 x 8 x 8" in ask("data", "show", "digits").out
+
+
+def test_a_division_is_written_and_used_again(ask: Ask, tmp_path: Path) -> None:
+    file = tmp_path / "division.json"
+    split = ("data", "split", "digits", "--json")
+    first = json.loads(ask(*split, "split=iid", "split.clients=4", "--manifest", str(file)).out)
+    again = json.loads(ask(*split, "split=manifest", f"split.path={file}").out)
+    assert first["clients"] == 4
+    assert again["by client"] == first["by client"]
+    assert again["labels"] == first["labels"]
+
+
 def test_demo_for_machines(ask: Ask) -> None:
     answer = ask("demo", "--rounds", "1", "--json")
     assert (answer.code, answer.err) == (0, "")
@@ -279,7 +313,7 @@ def test_a_bar_on_a_terminal() -> None:
 
 
 def test_interruption_ends_quietly() -> None:
-    forever = (*COMMAND, "run", "data.clients=2", "rounds=1000000", "evaluate_every=1")
+    forever = (*COMMAND, "run", *SPLIT, "rounds=1000000", "evaluate_every=1")
     with subprocess.Popen(forever, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr
         assert running.stderr.readline().startswith("run: round 1/")

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -16,9 +17,9 @@ from partita.algorithms.scaffold import scaffold
 from partita.batching import Batching
 from partita.errors import PartitaError
 from partita.experiment import DEFAULTS, Experiment, Pretraining, make, read
-from partita.federation import Federation
 from partita.models.mlp import mlp
 from partita.optimizers import SGD, adam
+from partita.pool import Pool, pool
 from partita.server import Averaging
 from partita.simulation import Progress, simulate
 from toys import small_federation
@@ -26,8 +27,8 @@ from toys import small_federation
 DATA = small_federation((8, 6))
 
 
-def double_mlp(**settings: Any) -> torch.nn.Module:
-    return mlp(**settings, hidden=5).double()
+def double_mlp(shape: tuple[int, ...], classes: int) -> torch.nn.Module:
+    return mlp(shape=shape, classes=classes, hidden=5).double()
 
 
 def experiment(algorithm: Algorithm, **more: Any) -> Experiment:
@@ -69,7 +70,7 @@ def test_a_number_has_no_settings_of_its_own() -> None:
 
 
 def test_reading_leaves_the_defaults() -> None:
-    read(None, ["algorithm.optimizer.lr=5", "data.clients=3"])
+    read(None, ["algorithm.optimizer.lr=5", "data.validation=0"])
     assert read(None) == {"algorithm": "fedper", "model": "mlp", "data": "digits"} == DEFAULTS
 
 
@@ -84,7 +85,7 @@ hidden = 8
 
 [data]
 name = "digits"
-clients = 6
+split = {name = "iid", clients = 6}
 
 [batching]
 size = 20
@@ -134,7 +135,7 @@ def test_a_file_that_is_missing(tmp_path: Path) -> None:
         ({"rounds": "ten"}, "rounds: 'ten' is not a whole number"),
         ({"participation": "half"}, "participation: 'half' is not a number"),
         ({"buffers": "locl"}, "buffers: Unknown value 'locl'. Did you mean 'local'?"),
-        ({"data": {"name": "digits", "alpah": 1}}, "Did you mean 'alpha'?"),
+        ({"data": {"name": "digits", "validaton": 1}}, "Did you mean 'validation'?"),
         ({"data": "digit"}, "Did you mean 'digits'?"),
         ({"model": "mpl"}, "Did you mean 'mlp'?"),
         ({"pretrain": {"rounds": 3}}, "pretrain"),
@@ -162,14 +163,15 @@ def test_the_seed_splits_the_data_unless_they_have_their_own() -> None:
     assert split_of(seed=1, data={"name": "digits", "seed": 2}) == split_of(seed=2)
 
 
-def unseeded(*, clients: int = 2) -> Federation:
-    """A source of data that needs no seed."""
-    return small_federation((6,) * clients)
+def numbers(*, count: int = 200) -> Pool:
+    """A source of data of one's own."""
+    return pool("numbers", np.arange(count, dtype=np.float32)[:, None], np.arange(count) % 2)
 
 
-def test_a_source_of_data_need_not_take_a_seed() -> None:
-    assert len(make({**DEFAULTS, "data": f"{__name__}:unseeded"}).data) == 2
-    assert len(make({**DEFAULTS, "data": {"name": f"{__name__}:unseeded", "clients": 3}, "seed": 1}).data) == 3
+def test_a_source_of_data_of_ones_own() -> None:
+    settings = {"name": f"{__name__}:numbers", "count": 60, "split": {"name": "iid", "clients": 3}}
+    made = make({**DEFAULTS, "data": settings, "seed": 1}).data
+    assert (made.name, len(made), len(made.samples), made.classes) == ("numbers", 3, 60, 2)
 
 
 @pytest.mark.parametrize("server", [Averaging(adam(0.1)), Averaging(weights="uniform")])

@@ -30,6 +30,7 @@ from partita.client import Client
 from partita.data.digits import digits
 from partita.errors import DegenerateWarning
 from partita.evaluation import summarize
+from partita.federation import Federation, federate
 from partita.network import Network
 from partita.optimizers import SGD, Optimizer, adam, yogi
 from partita.phases import Phase
@@ -39,8 +40,12 @@ from partita.schedules import Schedule
 from partita.selectors import NOTHING
 from partita.server import Averaging, Update
 from partita.simulation import Result, participants, simulate
+from partita.split import Split
+from partita.splits.dirichlet import dirichlet
+from partita.splits.iid import iid
 from partita.task import Buffers, Task
 from partita.tensors import Tensors
+from partita.text import SPECIAL, UNKNOWN, text_pool
 from toys import scalar_client, scalar_task, small_federation, small_network
 
 DATA = small_federation((6, 5, 9, 7))
@@ -267,35 +272,55 @@ def test_h09_fine_tuning_begins_with_the_last_download() -> None:
     assert all(ours.loss != theirs.loss for ours, theirs in zip(tuned, trained, strict=True))
 
 
+def rows_of(federation: Federation) -> list[list[int]]:
+    """Every client's rows, role by role."""
+    return [rows.tolist() for client in federation.roles for rows in client.values()]
+
+
 def test_h10_nothing_random_comes_from_a_global_generator() -> None:
     """Partition and run depend on their seed alone, and leave the global generators where they were."""
+
+    def divided(seed: int) -> list[list[int]]:
+        return rows_of(federate(digits(), dirichlet(clients=4), newcomers=1, seed=seed))
 
     def everything(unrelated: int) -> tuple[list[list[int]], Result]:
         random.seed(unrelated)
         np.random.seed(unrelated)
         torch.manual_seed(unrelated)
         before = random.getstate(), np.random.get_state(legacy=False), torch.get_rng_state()
-        roles = [indices.tolist() for client in digits(clients=4, seed=5).roles for indices in client.values()]
-        result = run(fedper(personal_init="independent"), participation=0.5)
+        outcome = divided(5), run(fedper(personal_init="independent"), participation=0.5)
         assert random.getstate() == before[0]
         assert str(np.random.get_state(legacy=False)) == str(before[1])
         assert torch.equal(torch.get_rng_state(), before[2])
-        return roles, result
+        return outcome
 
-    (roles, result), (other_roles, other_result) = everything(1), everything(2)
-    assert roles == other_roles
+    (rows, result), (other_rows, other_result) = everything(1), everything(2)
+    assert rows == other_rows != divided(6)
     assert same(result.state, other_result.state)
     assert result.records == other_result.records
-    assert roles != [indices.tolist() for client in digits(clients=4, seed=6).roles for indices in client.values()]
 
 
-@pytest.mark.parametrize("split", ["dirichlet", "iid"])
-def test_h11_no_sample_has_two_roles(split: str) -> None:
-    """The mistake was in a reader of text, which does not exist yet: here with the data that do."""
-    federation = digits(clients=20, split="iid") if split == "iid" else digits(clients=20)
-    indices = torch.cat([part for client in federation.roles for part in client.values()])
-    assert all(len(part) for client in federation.roles for part in client.values())
-    assert indices.sort().values.tolist() == list(range(len(federation.samples)))
+@pytest.mark.parametrize("split", [iid(), dirichlet()], ids=lambda split: str(split.name))
+def test_h11_no_sample_has_two_roles(split: Split) -> None:
+    federation = federate(digits(), split)
+    rows = rows_of(federation)
+    assert all(rows)
+    assert sorted(row for part in rows for row in part) == list(range(len(digits())))
+
+
+def test_h11_the_reader_of_text_tells_training_from_test() -> None:
+    """Every text is a word of its own, so that the words that are known tell which texts were read for training."""
+    tested = np.arange(60) % 3 == 0
+    texts = text_pool("words", [f"w{row}" for row in range(60)], np.arange(60) % 2, official_test=tested)
+    federation = federate(texts, iid(clients=3), length=1)
+    for client in federation.roles:
+        assert tested[client["test"]].all()
+        assert not tested[torch.cat([client["train"], client["validation"]])].any()
+    assert federation.facts["vocabulary"] == SPECIAL + sum(federation.sizes)
+    for number in range(3):
+        data = federation[number]
+        assert (data.test.inputs == UNKNOWN).all()
+        assert (data.train.inputs >= SPECIAL).all()
 
 
 @pytest.mark.parametrize("oracle", [False, True])
@@ -305,7 +330,7 @@ def test_h12_what_is_chosen_on_test_data_says_so(oracle: bool) -> None:
     assert result.protocol["oracle_validation"] is oracle
     noted = [float(result.own[client]["flayer/accuracy"]) for client in range(len(DATA))]
     on_validation, on_test = (
-        [record.accuracy for record in result.select("after_local", role=role)] for role in ("validation", "test")
+        [record.score for record in result.select("after_local", role=role)] for role in ("validation", "test")
     )
     assert noted == pytest.approx(on_test if oracle else on_validation)
     assert on_validation != on_test

@@ -6,7 +6,7 @@ Sizes are counted on the meta device, where a network has shapes but no numbers,
 import inspect
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 
 import pytest
 import torch
@@ -36,11 +36,12 @@ from partita.models.split_input import SplitInput, split_input
 from partita.models.word_transformer import word_transformer
 from partita.network import tensors_of
 from partita.optimizers import SGD
+from partita.pool import Kind
 from partita.samples import Samples
 from partita.selectors import Selector, group, last_blocks, last_tensors, matches
 from partita.settings import Factory, convert
 from partita.simulation import simulate
-from partita.task import Measures, Task, classification
+from partita.task import Task
 from partita.tensors import Tensors
 
 CIFAR, EMNIST, LANDMARKS = (3, 32, 32), (1, 28, 28), (3, 224, 224)
@@ -189,7 +190,11 @@ def test_outputs_depend_on_every_parameter(row: Row) -> None:
     task = read(row)
     dtype = torch.int64 if row.name in WHOLE_NUMBERS else torch.float32
     inputs = torch.zeros(2, *row.shape, dtype=dtype, device="meta")
-    shapes = {"word_transformer": (2, 20, 10_004), "recommender": (2,)}
+    shapes = {
+        "word_transformer": (2, 20, 10_004),
+        "recommender": (2,),
+        "additive": (2, 10) if row.classes > 1 else (2,),
+    }
     task.train_(frozenset(task.network.names))
     parameters = {name: task.weights[name].clone().requires_grad_() for name in task.network.parameters}
     outputs = task.outputs(task.weights | parameters, inputs)
@@ -324,7 +329,7 @@ def test_sizes_of_images_on_their_way() -> None:
 
 
 def test_convolutions_of_resnets_begin_as_he_drew_them() -> None:
-    weight = seeded(resnet18_gn, shape=EMNIST, classes=3).get_parameter("layer4.0.conv2.weight")
+    weight = seeded(resnet18_gn, shape=EMNIST, classes=3).get_parameter("layer4.0.conv1.weight")
     assert float(weight.detach().std()) == pytest.approx((2 / (512 * 9)) ** 0.5, rel=0.01)
 
 
@@ -345,6 +350,65 @@ def words(*shape: int, vocabulary: int = 30) -> Tensor:
 
 def zeroed(tensors: Tensors, *patterns: str) -> Tensors:
     return {n: torch.zeros_like(t) if any(matches(p, n) for p in patterns) else t for n, t in tensors.items()}
+
+
+def conv_block(inputs: int) -> list[nn.Module]:
+    norm = nn.BatchNorm2d(64, track_running_stats=False)
+    return [nn.Conv2d(inputs, 64, 3, padding=1), norm, nn.ReLU(), nn.MaxPool2d(2)]
+
+
+def separable_block(inputs: int, outputs: int, stride: int) -> list[nn.Module]:
+    depthwise = nn.Conv2d(inputs, inputs, 3, stride, padding=1, groups=inputs, bias=False)
+    pointwise = nn.Conv2d(inputs, outputs, 1, bias=False)
+    return [depthwise, nn.BatchNorm2d(inputs), nn.ReLU(), pointwise, nn.BatchNorm2d(outputs), nn.ReLU()]
+
+
+@pytest.mark.parametrize(
+    ("make", "shape", "layers"),
+    [
+        (convnet3, (2, 16, 16), [*conv_block(2), *conv_block(64), *conv_block(64), nn.Flatten(), nn.Linear(256, 3)]),
+        (
+            emnist_convnet,
+            (2, 20, 20),
+            [
+                *(nn.Conv2d(2, 32, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 64, 5), nn.ReLU(), nn.MaxPool2d(2)),
+                *(nn.Flatten(), nn.Linear(256, 3)),
+            ],
+        ),
+        (
+            har_convnet,
+            (6, 40),
+            [
+                *(nn.Conv1d(6, 32, 9), nn.ReLU(), nn.MaxPool1d(2), nn.Conv1d(32, 64, 9), nn.ReLU(), nn.MaxPool1d(2)),
+                *(nn.AdaptiveAvgPool1d(1), nn.Flatten(), nn.Linear(64, 3)),
+            ],
+        ),
+        (
+            mobilenet,
+            (2, 16, 16),
+            [
+                *(nn.Conv2d(2, 32, 3, padding=1, bias=False), nn.BatchNorm2d(32), nn.ReLU()),
+                *separable_block(32, 64, 1),
+                *(*separable_block(64, 128, 2), *separable_block(128, 128, 1)),
+                *(*separable_block(128, 256, 2), *separable_block(256, 256, 1)),
+                *(*separable_block(256, 512, 2), *(part for _ in range(5) for part in separable_block(512, 512, 1))),
+                *(*separable_block(512, 1024, 2), *separable_block(1024, 1024, 1)),
+                *(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1024, 3)),
+            ],
+        ),
+    ],
+    ids=["convnet3", "emnist_convnet", "har_convnet", "mobilenet"],
+)
+def test_networks_that_are_sequences(make: Factory, shape: tuple[int, ...], layers: list[nn.Module]) -> None:
+    module = seeded(make, shape=shape, classes=3)
+    expected = nn.Sequential(*layers).double().eval()
+    # The same parameters in the same order; unlike the initial ones, all of them matter.
+    with torch.no_grad():
+        for ours, theirs in zip(module.parameters(), expected.parameters(), strict=True):
+            ours.add_(draw(*ours.shape), alpha=0.01)
+            theirs.copy_(ours)
+    inputs = draw(4, *shape)
+    assert torch.allclose(module(inputs), expected(inputs))
 
 
 def test_a_resnet_by_its_formula() -> None:
@@ -579,24 +643,9 @@ def test_private_features_go_through_the_personal_branch_alone() -> None:
 # Training
 
 
-def next_word_loss(outputs: Tensor, targets: Tensor) -> Tensor:
-    return F.cross_entropy(outputs.flatten(0, 1), targets.flatten())
-
-
-def next_word_measure(outputs: Tensor, targets: Tensor) -> Measures:
-    return classification(outputs.flatten(0, 1), targets.flatten())
-
-
-def rating_loss(outputs: Tensor, targets: Tensor) -> Tensor:
-    return F.mse_loss(outputs, targets.to(outputs.dtype))
-
-
-def rating_measure(outputs: Tensor, targets: Tensor) -> Measures:
-    count = len(targets)
-    return {"count": count, "correct": 0, "loss": count * float(rating_loss(outputs, targets))}
-
-
-def federation(inputs: Tensor, targets: Tensor, classes: int) -> Federation:
+def federation(
+    inputs: Tensor, targets: Tensor, classes: int, kind: Kind = "classification", **facts: int
+) -> Federation:
     """Two clients, with one test sample each."""
     middle, end = len(inputs) // 2, len(inputs)
     nobody = torch.arange(0)
@@ -607,68 +656,45 @@ def federation(inputs: Tensor, targets: Tensor, classes: int) -> Federation:
             for begin, stop in ((0, middle), (middle, end))
         ],
         classes=classes,
+        kind=kind,
+        facts=facts,
     )
 
 
-IMAGES = federation(draw(10, 1, 16, 16).float(), words(10, vocabulary=3), 3)
-TEXTS = federation(words(10, 6), words(10, vocabulary=3), 3)
-SENTENCES = federation(words(10, 6), words(10, 6), 30)
-WINDOWS = federation(draw(10, 6, 40).float(), words(10, vocabulary=3), 3)
-RATINGS = federation(words(10), words(10, vocabulary=5), 1)
+LABELS = words(10, vocabulary=3)
+IMAGES = federation(draw(10, 1, 16, 16).float(), LABELS, 3)
+NUMBERS = federation(draw(10, 5).float(), draw(10).float(), 1, "regression")
+TEXTS = federation(words(10, 6), LABELS, 3, vocabulary=30)
+SENTENCES = federation(words(10, 6), words(10, 6), 30, "next_word", vocabulary=30)
+WINDOWS = federation(draw(10, 6, 40).float(), LABELS, 3)
+RATINGS = federation(words(10), words(10, vocabulary=5).float(), 1, "regression", items=30)
 HEADS = fedper(epochs=1, optimizer=SGD(0.1))
-WORDS = {"loss": next_word_loss, "measured_by": next_word_measure}
+TRAININGS: dict[str, tuple[Algorithm, Factory, Federation]] = {
+    "convnet3": (HEADS, convnet3, IMAGES),
+    "emnist_convnet": (HEADS, emnist_convnet, IMAGES),
+    "linear_base": (HEADS, linear_base, IMAGES),
+    "additive": (HEADS, additive, IMAGES),
+    "additive for regression": (HEADS, partial(additive, kind="regression"), NUMBERS),
+    "split_input": (HEADS, split_input, IMAGES),
+    "har_convnet": (HEADS, har_convnet, WINDOWS),
+    "word_transformer": (HEADS, word_transformer, SENTENCES),
+    "mobilenet": (HEADS, partial(mobilenet, width=0.125), IMAGES),
+    "fasttext": (HEADS, fasttext, TEXTS),
+    "resnet18": (fedper(blocks=2, epochs=1), partial(resnet18, norm="group"), IMAGES),
+    "recommender": (HEADS, recommender, RATINGS),
+    "user of recommender": (fedalt(personal=group("user"), personal_init="independent"), recommender, RATINGS),
+    "branch of split_input": (fedalt(personal=group("personal_branch")), split_input, IMAGES),
+    "adapters of word_transformer": (
+        fedalt(personal=group("adapter"), personal_init="independent"),
+        partial(word_transformer, adapters=True),
+        SENTENCES,
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("algorithm", "make", "data", "options"),
-    [
-        pytest.param(algorithm, make, data, options, id=f"{algorithm.name}-{make.__name__}")
-        for algorithm, make, data, options in (
-            (HEADS, convnet3, IMAGES, {}),
-            (HEADS, emnist_convnet, IMAGES, {}),
-            (HEADS, linear_base, IMAGES, {}),
-            (HEADS, additive, IMAGES, {}),
-            (HEADS, split_input, IMAGES, {}),
-            (HEADS, har_convnet, WINDOWS, {}),
-            (HEADS, word_transformer, SENTENCES, WORDS),
-        )
-    ]
-    + [
-        pytest.param(HEADS, lambda **given: mobilenet(**given, width=0.125), IMAGES, {}, id="fedper-mobilenet"),
-        pytest.param(HEADS, lambda **given: fasttext(**given, vocabulary=30), TEXTS, {}, id="fedper-fasttext"),
-        pytest.param(
-            fedper(blocks=2, epochs=1),
-            lambda **given: resnet18(**given, norm="group"),
-            IMAGES,
-            {},
-            id="fedper-resnet18",
-        ),
-        pytest.param(
-            HEADS,
-            lambda **given: recommender(**given, items=30),
-            RATINGS,
-            {"loss": rating_loss, "measured_by": rating_measure},
-            id="fedper-recommender",
-        ),
-        pytest.param(
-            fedalt(personal=group("adapter"), personal_init="independent"),
-            lambda **given: word_transformer(**given, adapters=True),
-            SENTENCES,
-            WORDS,
-            id="fedalt-word_transformer",
-        ),
-        pytest.param(fedalt(personal=group("personal_branch")), split_input, IMAGES, {}, id="fedalt-split_input"),
-        pytest.param(
-            fedalt(personal=group("user"), personal_init="independent"),
-            lambda **given: recommender(**given, items=30),
-            RATINGS,
-            {"loss": rating_loss, "measured_by": rating_measure},
-            id="fedalt-recommender",
-        ),
-    ],
-)
-def test_training(algorithm: Algorithm, make: Factory, data: Federation, options: dict[str, object]) -> None:
-    result = simulate(algorithm, make, data, rounds=1, batching=Batching(2), **options)  # type: ignore[arg-type]
+@pytest.mark.parametrize(("algorithm", "make", "data"), TRAININGS.values(), ids=TRAININGS)
+def test_training(algorithm: Algorithm, make: Factory, data: Federation) -> None:
+    result = simulate(algorithm, make, data, rounds=1, batching=Batching(2))
     task = result.task
     assert algorithm.personal is not None
     personal = algorithm.personal(task.network, frozenset(task.network.parameters))

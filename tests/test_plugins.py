@@ -48,7 +48,13 @@ def install(folder: Path, points: Mapping[str, str]) -> None:
 def run(algorithm: str, *path: Path) -> dict[str, object]:
     """The command line in a process of its own, with folders on its path."""
     command = "from partita.cli import main; main()"
-    settings = (f"algorithm={algorithm}", "algorithm.fraction=0.2", "rounds=1", "data.clients=3")
+    settings = (
+        f"algorithm={algorithm}",
+        "algorithm.fraction=0.2",
+        "rounds=1",
+        "data.split=iid",
+        "data.split.clients=3",
+    )
     done = subprocess.run(
         [sys.executable, "-c", command, "run", *settings, "--json"],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([*map(str, path), os.environ.get("PYTHONPATH", "")])},

@@ -18,7 +18,8 @@ from partita.randomness import Moment
 from partita.schedules import DECAY, Schedule
 from partita.selectors import BODY, HEAD, WEIGHTS, Selector
 from partita.server import Averaging
-from partita.settings import Factory, build, convert, named
+from partita.settings import Factory, build, convert
+from partita.splits.dirichlet import dirichlet
 from partita.task import Task
 from toys import small_network
 
@@ -245,10 +246,35 @@ def test_a_model_lacks_only_what_the_data_say() -> None:
 
 
 def test_data_by_name_and_settings() -> None:
-    made: Federation = convert(Federation, {"name": "digits", "clients": 6, "split": "iid"}, "data")
+    settings = {"name": "digits", "split": {"name": "iid", "clients": 6}, "validation": 0, "newcomers": 2}
+    made: Federation = convert(Federation, settings, "data")
+    assert (len(made), len(made.newcomers), len(made[0].validation)) == (6, 2, 0)
+    assert made.origin["split"] == {"name": "iid", "clients": 6, "test": 0.25}
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"name": "digits", "splits": "iid"}, "Did you mean 'split'?"),
+        ({"name": "digits", "clients": 5}, "Did you mean 'split.clients'?"),
+        ({"name": "digits", "split": "idd"}, "Did you mean 'iid'?"),
+        ({"name": "digits", "split": {"name": "iid", "client": 5}}, "data.split: Unknown setting 'client'"),
+        ({"name": "digits", "split": {"name": "iid", "clients": "few"}}, "data.split.clients: 'few' is not a whole"),
+        ({"name": "digits", "validation": "some"}, "data.validation: 'some' is not a number"),
+        ({"name": "digits", "pool": 3}, "Unknown setting 'pool'"),
+        ({"name": "npz"}, "path"),
+    ],
+)
+def test_errors_of_data_say_what_was_meant(settings: dict[str, object], words: str) -> None:
+    with pytest.raises(PartitaError) as caught:
+        convert(Federation, settings, "data")
+    assert words in str(caught.value)
+
+
+def test_a_split_without_a_name_changes_the_default_one() -> None:
+    made: Federation = convert(Federation, {"name": "digits", "split": {"clients": 6, "alpha": 1}}, "data")
     assert len(made) == 6
-    with pytest.raises(PartitaError, match="data: Unknown setting 'client'"):
-        named("data", {"name": "digits", "client": 6}, "data")
+    assert made.origin["split"] == {"name": "dirichlet", **dirichlet(clients=6, alpha=1.0).settings}
 
 
 def test_a_server_by_settings() -> None:

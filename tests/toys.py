@@ -9,8 +9,9 @@ from partita.batching import Batching
 from partita.client import Client
 from partita.federation import Federation
 from partita.randomness import Moment
+from partita.objectives import Measures
 from partita.samples import Samples
-from partita.task import Measures, Task
+from partita.task import Task
 
 
 class Scalars(nn.Module):

@@ -1,9 +1,9 @@
 """Partita: personalized federated learning by partial-model personalization.
 
 >>> from partita import digits, fedper, mlp, simulate
->>> result = simulate(fedper(), mlp, digits(clients=5), rounds=2)
+>>> result = simulate(fedper(), mlp, digits(), rounds=2)
 >>> result.accuracy().clients
-5
+20
 
 The names are listed in `__init__.pyi`; every algorithm, model and data source can be imported from here too.
 """

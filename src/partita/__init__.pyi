@@ -12,10 +12,11 @@ from .client import Client as Client
 from .errors import DegenerateWarning as DegenerateWarning, DivergedError as DivergedError, PartitaError as PartitaError
 from .evaluation import Record as Record, Summary as Summary
 from .experiment import Experiment as Experiment
-from .federation import ClientData as ClientData, Federation as Federation
+from .federation import ClientData as ClientData, Federation as Federation, federate as federate
 from .optimizers import SGD as SGD, adagrad as adagrad, adam as adam, yogi as yogi
 from .penalties import Proximal as Proximal
 from .phases import Phase as Phase
+from .pool import Pool as Pool, pool as pool
 from .samples import Samples as Samples
 from .schedules import CONSTANT as CONSTANT, decay as decay, exponential as exponential, linear as linear, step as step
 from .selectors import (

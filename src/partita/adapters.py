@@ -78,6 +78,7 @@ def with_adapters(
     one part of a name: `layer*.*` are the blocks of a ResNet. A chosen submodule must be called as a module, and its
     output, or the first of several, is adapted. The kind of adapter and the size of that output are those of the
     submodule's last layer, unless given. The adapters are the group `adapter`, and belong to the block before them.
+    Where a module uses the name `groups` for something else, it keeps it; then `where("*.adapter")` finds them.
     """
     adapted = deepcopy(module)
     network = network_of(adapted, matches, {})

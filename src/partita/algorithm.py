@@ -131,8 +131,9 @@ def enter(algorithm: Algorithm, client: Client) -> Client:
 
 
 def begin(algorithm: Algorithm, client: Client) -> Tensors:
-    """The tensors of a client that has entered, at the start of a round or before fine-tuning."""
-    return algorithm.start(client.initial | client.own, client)
+    """A client's tensors at the start of a round or before fine-tuning."""
+    entered = client if client.initial else enter(algorithm, client)
+    return algorithm.start(entered.initial | entered.own, entered)
 
 
 def client_round(algorithm: Algorithm, clients: Sequence[Client], run_phase: RunPhase) -> list[Trained]:
@@ -183,7 +184,8 @@ def _finish(algorithm: Algorithm, client: Client, before: Tensors, after: Tensor
     values, mask = algorithm.upload(before, after, client)
     values = only(values, sorted(shared))
     if mask is not None:
-        stray = {n for n, m in mask.items() if n in values and m.shape != values[n].shape}
+        mask = only(mask, values)
+        stray = {n for n, m in mask.items() if m.shape != values[n].shape}
         if stray:
             raise PartitaError(
                 f"{algorithm.name}: masks of another shape than their tensors: {', '.join(sorted(stray))}."

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
+from .errors import PartitaError
 from .randomness import generator
 from .samples import Samples
 
@@ -19,7 +20,7 @@ class Batching:
 
     def __post_init__(self) -> None:
         if self.size < 1:
-            raise ValueError(f"a batch of {self.size}: the size must be at least 1")
+            raise PartitaError(f"A batch of {self.size} samples: the size must be at least 1.")
 
     def bounds(self, samples: int, batch_norm: bool) -> list[tuple[int, int]]:
         """Where batches begin and end. Batch norm cannot train on one sample: such a last batch is dropped."""

@@ -3,10 +3,13 @@
 import warnings
 from collections.abc import Iterable, Sequence
 
+from torch import nn
+
 from .algorithm import Algorithm, kept_names, shared_names
 from .batching import Batching
 from .client import Client
 from .errors import DegenerateWarning, PartitaError
+from .federation import Federation
 from .phases import Phase
 from .task import Task
 
@@ -18,9 +21,13 @@ def check_algorithm(algorithm: Algorithm, client: Client) -> None:
     names = frozenset(tensors)
     shared_names(algorithm, client.task, names)
     kept_names(algorithm, client.task, names)
-    for stage in (*algorithm.phases, *algorithm.finetune):
-        if isinstance(stage, Phase):
-            stage.trained(network, names)
+    phases = [stage for stage in (*algorithm.phases, *algorithm.finetune) if isinstance(stage, Phase)]
+    for phase in phases:
+        phase.trained(network, names)
+        if isinstance(phase.epochs, int) and phase.epochs < 0:
+            raise PartitaError(f"{algorithm.label}: training {phase.train} for {phase.epochs} epochs. Set at least 0.")
+    if all(stage.epochs == 0 for stage in algorithm.phases if isinstance(stage, Phase)):
+        _warn(f"{algorithm.label}: no phase of a round lasts an epoch, so that nothing is learned. Set epochs above 0.")
     if algorithm.personal is not None:
         personal = algorithm.personal(network, frozenset(network.parameters))
         if not personal:
@@ -52,10 +59,16 @@ def _shape(shape: tuple[int, ...] | None) -> str:
     return "missing" if shape is None else " x ".join(map(str, shape)) or "a number"
 
 
-def check_data(algorithm: Algorithm, task: Task, sizes: Sequence[int], batching: Batching) -> None:
-    """Every client must be able to train: enough samples for a batch, and for a step of every phase."""
+def check_clients(sizes: Sequence[int]) -> None:
+    """There must be clients, and each must have something to learn from."""
+    if not sizes:
+        raise PartitaError("There are no clients. Split the data among at least one.")
     if empty := [client for client, size in enumerate(sizes) if size == 0]:
         raise PartitaError(f"{_clients(empty)} without training samples. Split with a minimum size, or leave them out.")
+
+
+def check_data(algorithm: Algorithm, task: Task, sizes: Sequence[int], batching: Batching) -> None:
+    """Every client must be able to train: enough samples for a batch, and for a step of every phase."""
     if batching.drop_last and (small := [c for c, size in enumerate(sizes) if size < batching.size]):
         raise PartitaError(
             f"{_clients(small)} with fewer than {batching.size} samples would train on nothing. Set drop_last to "
@@ -75,6 +88,22 @@ def check_data(algorithm: Algorithm, task: Task, sizes: Sequence[int], batching:
         _warn(
             f"{algorithm.name}: a step takes {needed} batches; {_clients(idle)} with fewer will not train. "
             "Take smaller batches."
+        )
+
+
+def check_evaluation(data: Federation, task: Task, batch: int) -> None:
+    """Somebody must have test data, and every batch of them must be one that the network can answer."""
+    if batch < 1:
+        raise PartitaError(f"An evaluation in batches of {batch} samples: the size must be at least 1.")
+    tested = [len(roles["test"]) for roles in data.roles]
+    if not any(tested):
+        raise PartitaError("No client has test samples. Split the data with a part for testing.")
+    alone = any(count % batch == 1 for count in tested)
+    flat = any(isinstance(m, nn.BatchNorm1d) and not m.track_running_stats for m in task.module.modules())
+    if alone and flat:
+        raise PartitaError(
+            f"Batch norm without running statistics cannot answer one sample alone, which batches of {batch} test "
+            "samples leave over. Evaluate in other batches, or keep running statistics (buffers = 'follow')."
         )
 
 

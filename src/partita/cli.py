@@ -104,7 +104,7 @@ def list_(kind: Annotated[Kind, typer.Argument(help="What to list.")], as_json: 
     """
     from . import registry
 
-    found = {name: registry.summary(registry.get(kind.value, name)) for name in registry.names(kind.value)}
+    found = {name: registry.described(kind.value, name) for name in registry.names(kind.value)}
     if as_json:
         print(json.dumps(found))
     else:
@@ -189,9 +189,9 @@ def data_show(name: DataName, overrides: Overrides = None, as_json: AsJson = Fal
     partita data show npz path=mine.npz
     """
     from .distribution import facts_of
-    from .settings import pool_and_division
+    from .settings import undivided
 
-    pool, _ = pool_and_division(_data_settings(name, overrides), "data")
+    pool, _ = undivided(_data_settings(name, overrides), "data")
     facts = facts_of(pool)
     if as_json:
         print(json.dumps(facts))
@@ -215,11 +215,11 @@ def data_split(
 
     partita data split digits --manifest digits.json --picture digits.svg
     """
-    from . import distribution, manifest as manifests
+    from . import distribution, manifests
     from .federation import federate
-    from .settings import pool_and_division
+    from .settings import undivided
 
-    pool, division = pool_and_division(_data_settings(name, overrides), "data")
+    pool, division = undivided(_data_settings(name, overrides), "data")
     federation = federate(pool, **division)
     summary = distribution.summary_of(federation)
     if manifest:

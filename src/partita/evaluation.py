@@ -9,6 +9,7 @@ import torch
 
 from .algorithm import Algorithm
 from .client import Client
+from .errors import DivergedError
 from .objectives import Measures
 from .randomness import seeded
 from .samples import Samples
@@ -63,6 +64,11 @@ def measure(algorithm: Algorithm, client: Client, tensors: Tensors, samples: Sam
                 algorithm.outputs(tensors, part.inputs, client), part.targets
             ).items():
                 total[name] = total.get(name, 0) + value
+    if not math.isfinite(total.get("loss", 0.0)):
+        raise DivergedError(
+            f"The loss of client {client.id} on held-out data is {total['loss']} after round {client.moment.round}. Lower "
+            "the learning rate, or clip the gradient."
+        )
     return total
 
 

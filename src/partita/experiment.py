@@ -51,11 +51,11 @@ class Experiment:
 
     def run(self, on_round: Callable[[str, Progress], None] | None = None) -> Result:
         """Pre-train if asked for, then run; `on_round` is told the stage and the progress."""
-        weights = None
+        algorithm, weights = self._with_server(), None
         if self.pretrain:
             first = self._simulate("pretrain", self.pretrain.algorithm, self.pretrain.rounds, None, on_round)
             weights = first.network_weights()
-        return self._simulate("run", self._with_server(), self.rounds, weights, on_round)
+        return self._simulate("run", algorithm, self.rounds, weights, on_round)
 
     def _with_server(self) -> Algorithm:
         if self.server is None:
@@ -101,7 +101,7 @@ def read(path: Path | None, overrides: Iterable[str] = ()) -> dict[str, Any]:
             settings |= tomllib.loads(path.read_text(encoding="utf-8"))
         except OSError as problem:
             raise PartitaError(f"Cannot read {path}: {problem.strerror}.") from problem
-        except tomllib.TOMLDecodeError as problem:
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
             raise PartitaError(f"{path} is not valid TOML: {problem}.") from problem
     for override in overrides:
         _override_(settings, override)
@@ -128,6 +128,8 @@ def _override_(settings: dict[str, Any], override: str) -> None:
     inner = settings
     for part in path:
         value = inner.get(part, {})
+        if not isinstance(value, str | Mapping):
+            raise PartitaError(f"{override!r}: {part} is {value!r}, which has no settings of its own.")
         # A name alone stands for a thing with default settings.
         inner[part] = {"name": value} if isinstance(value, str) else dict(value)
         inner = inner[part]

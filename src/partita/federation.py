@@ -101,8 +101,7 @@ def federate(
     """
     if not 0 <= validation < 1:
         raise PartitaError(f"A validation part of {validation}: it must be at least 0 and below 1.")
-    if split is None:
-        split = dirichlet() if pool.clients is None else natural()
+    split = split or default_split(pool)
     assignment = split(pool, seed)
     roles = [_roles(share, pool, validation, seed, client) for client, share in enumerate(assignment.shares)]
     _check_roles(pool, split, roles)
@@ -141,6 +140,11 @@ def federate(
             "notes": notes,
         },
     )
+
+
+def default_split(pool: Pool) -> Split:
+    """As clients are in the data, else by Dirichlet(0.1) among 20."""
+    return dirichlet() if pool.clients is None else natural()
 
 
 def _roles(share: Share, pool: Pool, validation: float, seed: int, client: int) -> dict[Role, Tensor]:

@@ -88,7 +88,7 @@ def network_of(module: nn.Module, matches: Callable[[str, str], bool], groups: M
         counters=frozenset(name for name in buffers if not tensors[name].is_floating_point()),
         groups=named,
         units=units,
-        blocks=tuple(find(block) for block in declared_blocks) if isinstance(declared_blocks, tuple) else units,
+        blocks=tuple(find(block) for block in declared_blocks) if isinstance(declared_blocks, list | tuple) else units,
         children=tuple(
             children
             for child, _ in module.named_children()

@@ -87,6 +87,8 @@ class SGD:
 
 def clipped(gradients: Tensors, largest: float) -> Tensors:
     """The gradient, scaled down to a norm of at most `largest`."""
+    if not gradients:
+        return gradients
     norm = torch.stack([gradient.square().sum() for gradient in gradients.values()]).sum().sqrt()
     scale = torch.clamp(largest / (norm + 1e-6), max=1.0)
     return {name: gradient * scale for name, gradient in gradients.items()}

@@ -15,20 +15,31 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 def names(kind: Kind) -> list[str]:
     """Every name known: the files of the folder and the entry points of the group `partita.KIND`."""
+    return sorted(_files(kind) | {point.name for point in entry_points(group=f"partita.{kind}")})
+
+
+def _files(kind: Kind) -> set[str]:
     package = importlib.import_module(f"partita.{kind}")
-    files = {module.name for module in pkgutil.iter_modules(package.__path__) if not module.name.startswith("_")}
-    return sorted(files | {point.name for point in entry_points(group=f"partita.{kind}")})
+    return {module.name for module in pkgutil.iter_modules(package.__path__) if not module.name.startswith("_")}
 
 
 def get(kind: Kind, name: str) -> Callable[..., Any]:
     """The function of that name, which makes the thing from its settings."""
     if ":" in name:
         return _attribute(*name.split(":", 1))
+    if name in _files(kind):
+        return _attribute(f"partita.{kind}.{name}", name)
     for point in entry_points(group=f"partita.{kind}", name=name):
         return _attribute(point.module, point.attr)
-    if name not in names(kind):
-        raise PartitaError(unknown(kind.removesuffix("s"), name, names(kind)) + " Your own: 'package.module:function'.")
-    return _attribute(f"partita.{kind}.{name}", name)
+    raise PartitaError(unknown(kind.removesuffix("s"), name, names(kind)) + " Your own: 'package.module:function'.")
+
+
+def described(kind: Kind, name: str) -> str:
+    """What a name stands for; where it cannot be loaded, why."""
+    try:
+        return summary(get(kind, name))
+    except PartitaError as problem:
+        return str(problem)
 
 
 def summary(function: Callable[..., Any]) -> str:
@@ -39,7 +50,7 @@ def summary(function: Callable[..., Any]) -> str:
 def _attribute(module: str, attribute: str) -> Callable[..., Any]:
     try:
         found: object = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
         raise PartitaError(
             f"Cannot load {attribute!r} of {module!r}: {error}. Is the package installed, or its folder on PYTHONPATH?"
         ) from error

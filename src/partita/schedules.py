@@ -16,7 +16,8 @@ class Schedule:
     factor: Callable[[int, int], float] = field(repr=False)
 
     def __call__(self, moment: Moment) -> float:
-        return self.factor(moment.round, moment.rounds)
+        # Fine-tuning after the last round goes on with that round's rate.
+        return self.factor(min(moment.round, moment.rounds - 1), moment.rounds)
 
     def __str__(self) -> str:
         return self.text
@@ -28,7 +29,10 @@ class Schedule:
         if kind not in _KINDS:
             raise PartitaError(unknown("schedule", text, _KINDS))
         try:
-            return _KINDS[kind](*(float(number) for number in rest.split(",") if number))
+            numbers = [float(number) for number in rest.split(",") if number]
+            if not all(map(math.isfinite, numbers)):
+                raise ValueError("not a finite number")
+            return _KINDS[kind](*numbers)
         except (TypeError, ValueError) as error:
             raise PartitaError(f"Schedule {text!r}: {error}. For example: {_EXAMPLES[kind]!r}.") from error
 
@@ -53,9 +57,9 @@ DECAY = decay()
 
 def step(every: float, factor: float = 0.5) -> Schedule:
     """Multiply after every so many rounds."""
-    if every < 1:
-        raise ValueError(f"every {every:g} rounds: must be at least 1")
-    return Schedule(f"step:{every:g},{factor}", lambda t, rounds: factor ** (t // int(every)))
+    if every < 1 or every != int(every):
+        raise ValueError(f"every {every:g} rounds: must be at least 1, and whole")
+    return Schedule(f"step:{int(every)},{factor}", lambda t, rounds: factor ** (t // int(every)))
 
 
 def exponential(factor: float) -> Schedule:
@@ -65,6 +69,8 @@ def exponential(factor: float) -> Schedule:
 
 def linear(warm_up: float = 0.1) -> Schedule:
     """Rise from 0 over a fraction of the run, then fall towards 0; without a warm-up only fall."""
+    if not 0 <= warm_up <= 1:
+        raise ValueError(f"a warm-up of {warm_up:g} of the run: must be from 0 to 1")
 
     def rate(t: int, rounds: int) -> float:
         rise = warm_up * rounds

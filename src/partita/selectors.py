@@ -4,6 +4,7 @@
 '(head | layer4.*)'
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -42,8 +43,11 @@ class Selector:
 
     @classmethod
     def parse(cls, text: str) -> "Selector":
-        """`head`, `body`, `last_blocks:2`, `group:adapter`, `type:BatchNorm2d`, `layer4.*`; `~` negates, `,` joins."""
-        return reduce(or_, (_parse_term(term.strip()) for term in text.split(",")))
+        """`head`, `body`, `last_blocks:2`, `group:adapter`, `type:BatchNorm2d`, `layer4.*`, with `~`, `&`, `|` and `,`.
+
+        What a selector prints is parsed to the same selector, but for predicates.
+        """
+        return _Parser(text).selector()
 
 
 def matches(pattern: str, name: str) -> bool:
@@ -98,7 +102,7 @@ def where(*patterns: str) -> Selector:
 
 def of_type(*kinds: type[nn.Module]) -> Selector:
     """The tensors that modules of these types (or subclasses) own."""
-    return _rule("type:" + ",".join(kind.__name__ for kind in kinds), lambda network: network.of_kind(kinds))
+    return _rule("type:" + "+".join(kind.__name__ for kind in kinds), lambda network: network.of_kind(kinds))
 
 
 def satisfying(predicate: Callable[[str], bool]) -> Selector:
@@ -160,9 +164,55 @@ _NAMED = {str(s): s for s in (NOTHING, EVERYTHING, NETWORK, HEAD, BODY, NORM, IN
 _COUNTED = {"last_blocks": last_blocks, "first_blocks": first_blocks, "last_tensors": last_tensors}
 
 
-def _parse_term(term: str) -> Selector:
-    if term.startswith("~"):
-        return NETWORK & ~_parse_term(term[1:])
+class _Parser:
+    """Reads alternatives of conjunctions of terms, from the left."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = re.findall(r"[()~&|,]|[^()~&|,\s]+", text)
+
+    def selector(self) -> Selector:
+        found = self.alternatives()
+        if self.tokens:
+            raise PartitaError(f"Selector {self.text!r}: {self.tokens[0]!r} is not expected here.")
+        return found
+
+    def alternatives(self) -> Selector:
+        found = self.conjunction()
+        while self.tokens and self.tokens[0] in "|,":
+            self.tokens.pop(0)
+            found = found | self.conjunction()
+        return found
+
+    def conjunction(self) -> Selector:
+        found = self.term()
+        while self.tokens and self.tokens[0] == "&":
+            self.tokens.pop(0)
+            found = found & self.term()
+        return found
+
+    def term(self) -> Selector:
+        token = self.tokens.pop(0) if self.tokens else ""
+        if token == "~":
+            return ~self.term()
+        if token == "(" or token.endswith("/"):
+            return self.bracketed(token)
+        if not token or token in ")&|,":
+            raise PartitaError(f"Selector {self.text!r}: a name is missing.")
+        return _named(token)
+
+    def bracketed(self, token: str) -> Selector:
+        if token != "(" and (not self.tokens or self.tokens.pop(0) != "("):
+            raise PartitaError(
+                f"Selector {self.text!r}: after {token!r} a selection is expected, as in {token}(network)."
+            )
+        found = self.alternatives()
+        if not self.tokens or self.tokens.pop(0) != ")":
+            raise PartitaError(f"Selector {self.text!r}: a bracket is not closed.")
+        return found if token == "(" else below(token, found)
+
+
+def _named(term: str) -> Selector:
     kind, _, argument = term.partition(":")
     if kind in _NAMED and not argument:
         return _NAMED[kind]
@@ -171,12 +221,15 @@ def _parse_term(term: str) -> Selector:
     if kind == "group" and argument:
         return group(argument)
     if kind == "type" and argument:
-        module_type = getattr(nn, argument, None)
-        if module_type is None:
-            raise PartitaError(f"torch.nn has no module type {argument!r}.")
-        return of_type(module_type)
-    if argument or not term:
-        raise PartitaError(
-            unknown("selector", term, [*_NAMED, *(f"{name}:N" for name in _COUNTED), "group:NAME", "type:NAME"])
-        )
+        return of_type(*map(_module_type, argument.split("+")))
+    if argument:
+        known = [*_NAMED, *(f"{name}:N" for name in _COUNTED), "group:NAME", "type:NAME"]
+        raise PartitaError(unknown("selector", term, known))
     return where(term)
+
+
+def _module_type(name: str) -> type[nn.Module]:
+    found = getattr(nn, name, None)
+    if not isinstance(found, type) or not issubclass(found, nn.Module):
+        raise PartitaError(f"torch.nn has no module type {name!r}.")
+    return found

@@ -13,7 +13,7 @@ from torch import Tensor
 from .network import Network
 from .optimizers import SGD, Optimizer
 from .randomness import Moment
-from .tensors import Tensors, prefixed, under
+from .tensors import Tensors, network_name, prefixed, under
 
 PRIVATE = "server/"
 
@@ -61,8 +61,12 @@ class Averaging:
         shared = self.download(state, -1, moment)
         gradient = pseudo_gradient(shared, updates, self.weights)
         wide = {name: shared[name].double() for name in gradient}
+        # Running statistics are means, not weights: they have no gradient that an optimizer could follow.
+        means = {
+            name: wide.pop(name) - gradient.pop(name) for name in list(wide) if network_name(name) in network.buffers
+        }
         new, kept = self.optimizer.update(wide, gradient, under(PRIVATE, state), moment, network)
-        changed = {name: tensor.to(shared[name].dtype) for name, tensor in new.items()}
+        changed = {name: tensor.to(shared[name].dtype) for name, tensor in {**new, **means}.items()}
         return state | changed | prefixed(PRIVATE, kept)
 
 

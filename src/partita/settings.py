@@ -16,12 +16,13 @@ from torch import nn
 from . import registry
 from .algorithm import Algorithm
 from .errors import PartitaError, unknown
-from .federation import Federation, federate
+from .federation import Federation, default_split, federate
 from .optimizers import OPTIMIZERS, SGD, Optimizer
 from .pool import Pool
 from .schedules import Schedule
 from .selectors import Selector
 from .split import Split
+from .splits.dirichlet import dirichlet
 
 Factory = Callable[..., nn.Module]
 Settings = Mapping[str, object]
@@ -57,6 +58,9 @@ def arguments(
     for key in settings:
         if key not in known:
             raise PartitaError(_unknown_key(key, known, where))
+    missing = [name for name, default in known.items() if default is inspect.Parameter.empty and name not in settings]
+    if missing:
+        raise PartitaError(f"{where or 'The experiment'} needs a value for {', '.join(missing)}.")
     return {k: convert(hints[k], value, f"{where}.{k}".lstrip("."), known[k]) for k, value in settings.items()}
 
 
@@ -121,10 +125,9 @@ def _optimizer(value: object, where: str, default: object) -> Optimizer:
     if not isinstance(value, Mapping):
         raise PartitaError(f"{where}: {value!r} is not an optimizer. For example: {where}.lr = 0.1.")
     if "name" not in value:
-        made: Optimizer = _dataclass(
-            SGD if default is inspect.Parameter.empty else type(default), value, where, default
-        )
-        return made
+        kind: Any = type(default) if dataclasses.is_dataclass(default) else SGD
+        changed: Optimizer = _dataclass(kind, value, where, default)
+        return changed
     name, rest = _name_and_rest(value, where)
     if name not in OPTIMIZERS:
         raise PartitaError(f"{where}: {unknown('optimizer', name, OPTIMIZERS)}")
@@ -158,21 +161,35 @@ def _federation(value: object, where: str, default: object) -> Federation:
     """`name` and what the source of that name takes make a pool; the rest says how it is divided."""
     if isinstance(value, Federation):
         return value
-    pool, division = pool_and_division(value, where)
-    return federate(pool, **division)
+    found = pool_and_division(value, where)
+    return found if isinstance(found, Federation) else federate(found[0], **found[1])
 
 
-def pool_and_division(value: object, where: str) -> tuple[Pool, dict[str, Any]]:
-    """The data that settings name, and the arguments of `federate` among them."""
+def pool_and_division(value: object, where: str) -> Federation | tuple[Pool, dict[str, Any]]:
+    """The data that settings name, and the arguments of `federate` among them; or data that come divided."""
     name, rest = _name_and_rest(value, where)
     source = registry.get("data", name)
     own, dividing = (inspect.signature(function).parameters for function in (source, federate))
     if unknown_keys := [key for key in rest if key not in own and key not in dividing]:
-        known = {n: p.default for n, p in (*own.items(), *dividing.items()) if n != "pool"}
+        known = {n: p.default for n, p in (*own.items(), *dividing.items()) if n != "pool"} | {"split": dirichlet()}
         raise PartitaError(_unknown_key(unknown_keys[0], known, where))
     pool = build(source, {key: given for key, given in rest.items() if key in own}, where)
     division = {key: given for key, given in rest.items() if key in dividing and key not in own}
+    if isinstance(pool, Federation):
+        if given := division.keys() - {"seed"}:
+            raise PartitaError(f"{where}: {name} comes divided, so that {', '.join(sorted(given))} cannot be set.")
+        return pool
+    if isinstance(changes := division.get("split"), Mapping) and "name" not in changes:
+        division["split"] = {"name": default_split(pool).name, **changes}
     return pool, arguments(federate, division, where, without=("pool",))
+
+
+def undivided(value: object, where: str) -> tuple[Pool, dict[str, Any]]:
+    """Data that are still to be divided."""
+    found = pool_and_division(value, where)
+    if isinstance(found, Federation):
+        raise PartitaError(f"{where}: {found.name} comes divided.")
+    return found
 
 
 def _model(value: object, where: str, default: object) -> Factory:
@@ -197,11 +214,11 @@ _CONVERSIONS: dict[Any, Callable[[object, str, object], Any]] = {
 
 def _dataclass(kind: Any, value: Settings, where: str, default: object) -> Any:
     """A dataclass's value; what is not given is as in the default."""
-    kept = vars(default) if type(default) is kind else {}
+    kept = vars(default) if isinstance(default, kind) else {}
     try:
-        return kind(**{**kept, **arguments(kind, value, where)})
-    except TypeError as problem:
-        raise PartitaError(f"{where}: {problem}.") from problem
+        return kind(**{**kept, **arguments(kind, value, where, defaults=kept)})
+    except PartitaError as problem:
+        raise PartitaError(f"{where}: {problem}") from problem
 
 
 def _name_and_rest(settings: object, where: str) -> tuple[str, Settings]:
@@ -223,7 +240,7 @@ def _paths(known: Settings, before: str = "") -> Iterator[str]:
     """The dotted names of all settings, also of those within defaults."""
     for name, default in known.items():
         yield before + name
-        if isinstance(default, Algorithm):
+        if isinstance(default, Algorithm | Split):
             yield from _paths(default.settings, f"{before}{name}.")
         elif dataclasses.is_dataclass(default):
             yield from (f"{before}{name}.{field.name}" for field in dataclasses.fields(default))

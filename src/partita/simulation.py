@@ -24,7 +24,7 @@ from .algorithm import (
     server_round,
 )
 from .batching import Batching
-from .checks import check_agreement, check_algorithm, check_data
+from .checks import check_agreement, check_algorithm, check_clients, check_data, check_evaluation
 from .client import Client
 from .errors import PartitaError
 from .evaluation import Model, Record, Summary, measure, summarize
@@ -164,7 +164,11 @@ def participants(count: int, fraction: float, moment: Moment) -> list[int]:
 def facts_for(model: Factory, data: Federation, client: int) -> dict[str, Any]:
     """What a factory asks for of what the data and the client say."""
     known = {"shape": data.shape, "classes": data.classes_of(client), "client": client, **data.facts}
-    return {name: known[name] for name in inspect.signature(model).parameters if name in known}
+    parameters = inspect.signature(model).parameters
+    wanted = {*parameters}
+    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()):
+        wanted |= {"shape", "classes"}
+    return {name: fact for name, fact in known.items() if name in wanted}
 
 
 @dataclass
@@ -244,8 +248,10 @@ def simulate(
     simulation = _Simulation(
         algorithm, tasks, data, rounds, seed, batching, evaluation_batch, oracle_validation, run_phase
     )
-    check_algorithm(algorithm, simulation.client(0, simulation.moment(0)))
+    check_clients(data.sizes)
     check_data(algorithm, tasks[0], data.sizes, batching)
+    check_evaluation(data, tasks[0], evaluation_batch)
+    check_algorithm(algorithm, simulation.client(0, simulation.moment(0)))
     start = simulation.moment(0)
     others = (simulation.client(number, start) for number in simulation.different)
     check_agreement(algorithm, simulation.client(0, start), others)

@@ -48,7 +48,9 @@ class Additive(nn.Module):
         shared: Tensor = self.shared(inputs)
         personal: Tensor = self.personal(inputs)
         if self.mixture is None:
-            return shared + personal
+            total = shared + personal
+            # One output is a number, as its target is, not a row of one.
+            return total.squeeze(1) if total.ndim > 1 else total
         answer: Tensor = self.mixture(shared, personal)
         return answer
 

@@ -41,6 +41,8 @@ def _run(phase: Phase, client: Client, tensors: Tensors) -> Tensors:
             if phase.project:
                 trained = {name: phase.project(name, tensor) for name, tensor in trained.items()}
             tensors = tensors | changes | trained
+    if not all(bool(torch.isfinite(tensor).all()) for tensor in trained.values()):
+        raise diverged("The weights", "not finite", phase, client)
     return tensors | (prefixed("optimizer/", state) if phase.carry else {})
 
 
@@ -55,11 +57,7 @@ def _gradient(
         loss = phase.loss(tensors | leaves, batch, client)
         losses.append(loss.item())
         if not math.isfinite(losses[-1]):
-            raise DivergedError(
-                f"The loss of client {client.id} became {losses[-1]} in round {client.moment.round + 1} while training "
-                f"{phase.train} with a learning rate of {phase.optimizer.lr:g}. Lower the learning rate, clip the "
-                "gradient, or look for samples that are not numbers."
-            )
+            raise diverged("The loss", str(losses[-1]), phase, client)
         if phase.penalty:
             loss = loss + phase.penalty(leaves, client)
         gradients = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
@@ -67,3 +65,11 @@ def _gradient(
 
     gradient, changes = phase.gradient(gradient_at, trained, batches, tensors)
     return gradient, changes, losses[-1]
+
+
+def diverged(what: str, became: str, phase: Phase, client: Client) -> DivergedError:
+    return DivergedError(
+        f"{what} of client {client.id} became {became} in round {client.moment.round + 1} while training {phase.train} "
+        f"with a learning rate of {phase.optimizer.lr:g}. Lower the learning rate, clip the gradient, or look for "
+        "samples that are not numbers."
+    )

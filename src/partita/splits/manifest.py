@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import manifest as manifests
+from .. import manifests
 from ..pool import Pool
 from ..split import Assign, Assignment, Rows, Share, splitting
 

@@ -6,6 +6,7 @@ from hypothesis import given, settings, strategies as st
 
 from partita.batching import Batching
 from partita.client import Client
+from partita.errors import PartitaError
 from partita.randomness import Moment
 from partita.samples import Samples
 from partita.task import Task
@@ -106,5 +107,5 @@ def test_a_client_counts_the_batches_it_makes(norm: bool) -> None:
 
 @pytest.mark.parametrize("size", [0, -3])
 def test_a_batch_has_at_least_one_sample(size: int) -> None:
-    with pytest.raises(ValueError, match="must be at least 1"):
+    with pytest.raises(PartitaError, match="must be at least 1"):
         Batching(size)

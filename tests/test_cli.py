@@ -158,7 +158,7 @@ def test_a_run_of_a_file_with_changes(ask: Ask, tmp_path: Path) -> None:
         (["run", "batching.size=500", "batching.drop_last=true"], "Set drop_last to false"),
         (["run", "data.split.clients=0"], "client"),
         (["run", "data.split.clients=1000"], "Take fewer clients"),
-        (["run", "evaluation_batch=0", *SMALL], "evaluation_batch"),
+        (["run", "evaluation_batch=0", *SMALL], "An evaluation in batches of 0 samples"),
         (["run", "algorithm.optimizer.name=adam"], "lr"),
         (["run", "algorithm.optimizer.lr=1e30", *SMALL], "Lower the learning rate"),
         (["run", "-m", "cnn4", *SMALL], "cnn4"),

@@ -663,12 +663,13 @@ def federation(
 
 LABELS = words(10, vocabulary=3)
 IMAGES = federation(draw(10, 1, 16, 16).float(), LABELS, 3)
+PHOTOGRAPHS = federation(draw(10, 3, 32, 32).float(), LABELS, 3)
 NUMBERS = federation(draw(10, 5).float(), draw(10).float(), 1, "regression")
 TEXTS = federation(words(10, 6), LABELS, 3, vocabulary=30)
 SENTENCES = federation(words(10, 6), words(10, 6), 30, "next_word", vocabulary=30)
 WINDOWS = federation(draw(10, 6, 40).float(), LABELS, 3)
 RATINGS = federation(words(10), words(10, vocabulary=5).float(), 1, "regression", items=30)
-HEADS = fedper(epochs=1, optimizer=SGD(0.1))
+HEADS = fedper(epochs=1, optimizer=SGD(0.01))
 TRAININGS: dict[str, tuple[Algorithm, Factory, Federation]] = {
     "convnet3": (HEADS, convnet3, IMAGES),
     "emnist_convnet": (HEADS, emnist_convnet, IMAGES),
@@ -678,7 +679,7 @@ TRAININGS: dict[str, tuple[Algorithm, Factory, Federation]] = {
     "split_input": (HEADS, split_input, IMAGES),
     "har_convnet": (HEADS, har_convnet, WINDOWS),
     "word_transformer": (HEADS, word_transformer, SENTENCES),
-    "mobilenet": (HEADS, partial(mobilenet, width=0.125), IMAGES),
+    "mobilenet": (HEADS, partial(mobilenet, width=0.125), PHOTOGRAPHS),
     "fasttext": (HEADS, fasttext, TEXTS),
     "resnet18": (fedper(blocks=2, epochs=1), partial(resnet18, norm="group"), IMAGES),
     "recommender": (HEADS, recommender, RATINGS),
@@ -706,4 +707,5 @@ def test_training(algorithm: Algorithm, make: Factory, data: Federation) -> None
     ]
     assert set(moved) == set(task.network.parameters) - personal
     assert any(not torch.equal(result.own[0][name], result.own[1][name]) for name in personal)
-    assert all(torch.isfinite(tensor).all() for own in result.own.values() for tensor in own.values())
+    held = [result.state, *result.own.values()]
+    assert all(torch.isfinite(tensor).all() for tensors in held for tensor in tensors.values())

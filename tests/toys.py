@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from partita.batching import Batching
 from partita.client import Client
 from partita.federation import Federation
-from partita.randomness import Moment
 from partita.objectives import Measures
+from partita.randomness import Moment
 from partita.samples import Samples
 from partita.task import Task
 

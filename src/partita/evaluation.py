@@ -66,8 +66,8 @@ def measure(algorithm: Algorithm, client: Client, tensors: Tensors, samples: Sam
                 total[name] = total.get(name, 0) + value
     if not math.isfinite(total.get("loss", 0.0)):
         raise DivergedError(
-            f"The loss of client {client.id} on held-out data is {total['loss']} after round {client.moment.round}. Lower "
-            "the learning rate, or clip the gradient."
+            f"The loss of client {client.id} on held-out data is {total['loss']} after round {client.moment.round}. "
+            "Lower the learning rate, or clip the gradient."
         )
     return total
 

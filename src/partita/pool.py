@@ -96,7 +96,7 @@ def pool(
         classes = 1 if kind == "regression" else int(labels.max()) + 1 if len(labels) else 0
     return Pool(
         name,
-        values if values.is_floating_point() or values.dtype == torch.uint8 else values.to(torch.int64),
+        _as_numbers(values),
         labels,
         classes,
         kind=kind,
@@ -106,6 +106,13 @@ def pool(
         facts=facts or {},
         rows_identify=rows_identify,
     )
+
+
+def _as_numbers(values: Tensor) -> Tensor:
+    """Bytes stay bytes; other whole numbers are of 64 bits, and all else is of torch's default type."""
+    if values.dtype == torch.uint8:
+        return values
+    return values.to(torch.get_default_dtype() if values.is_floating_point() else torch.int64)
 
 
 def number_clients(clients: Array | None) -> tuple[Tensor | None, Sequence[str]]:

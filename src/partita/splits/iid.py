@@ -14,8 +14,8 @@ def iid(*, clients: int = 20, test: float = 0.25) -> Assign:
         if pool.official_test is None:
             enough(pool, clients, 2)
             return Assignment([cut(part, test, draw) for part in _parts(np.arange(len(pool)), clients, draw)])
-        halves = [_parts(pool.rows(test=role), clients, draw) for role in (False, True)]
         enough(pool, clients, 1, min(len(pool.rows(test=role)) for role in (False, True)))
+        halves = [_parts(pool.rows(test=role), clients, draw) for role in (False, True)]
         return Assignment([Share(train, tested) for train, tested in zip(*halves, strict=True)])
 
     return assign

@@ -1,0 +1,287 @@
+"""Roles are disjoint, divisions can be written down and rebuilt, newcomers never train, and clients may differ."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, strategies
+from torch import nn
+
+from partita import manifests
+from partita.algorithms.fedavg import fedavg
+from partita.algorithms.fedper import fedper
+from partita.algorithms.fedrep import fedrep
+from partita.algorithms.flayer import flayer
+from partita.algorithms.gpfl import gpfl
+from partita.algorithms.local import local
+from partita.data.digits import digits
+from partita.distribution import floor, label_counts, picture, shaded
+from partita.errors import PartitaError
+from partita.federation import Federation, federate, stratified
+from partita.models.mlp import mlp
+from partita.pool import Pool, pool
+from partita.samples import Preparation, Samples
+from partita.simulation import simulate
+from partita.split import ROLES, Split
+from partita.splits.dirichlet import dirichlet
+from partita.splits.dirichlet_matched import dirichlet_matched
+from partita.splits.iid import iid
+from partita.splits.k_classes import k_classes
+from partita.splits.manifest import manifest
+from partita.splits.natural import natural
+from partita.splits.quantity import quantity
+from partita.splits.shards import shards
+
+
+def toy(count: int = 400, classes: int = 4, *, tested: bool = True, owners: int = 10, seed: int = 0) -> Pool:
+    """Distinct rows with labels, owners and an official test set of a quarter."""
+    draw = np.random.default_rng(seed)
+    return pool(
+        "toy",
+        draw.standard_normal((count, 3)),
+        draw.integers(classes, size=count),
+        classes=classes,
+        clients=draw.integers(owners, size=count),
+        official_test=np.arange(count) % 4 == 0 if tested else None,
+    )
+
+
+SPLITS = [
+    iid(clients=7),
+    quantity(clients=7),
+    dirichlet(clients=7, alpha=0.3, smallest=5),
+    dirichlet(clients=7, alpha=0.01, smallest=20, tries=2),
+    dirichlet_matched(clients=7, alpha=0.3, smallest_train=5),
+    natural(),
+    natural(test=0.3, clients=4),
+]
+
+
+def all_rows(federation: Federation) -> list[int]:
+    return [row for roles in federation.roles for role in ROLES for row in roles[role].tolist()]
+
+
+@pytest.mark.parametrize("split", SPLITS, ids=lambda split: f"{split.name}{split.settings}")
+def test_no_row_has_two_roles_or_clients(split: Split) -> None:
+    rows = all_rows(federate(toy(), split))
+    assert max(Counter(rows).values()) == 1
+    if "clients" not in split.settings or split.name != "natural":
+        assert len(rows) == 400
+
+
+@pytest.mark.parametrize("split", SPLITS, ids=lambda split: f"{split.name}{split.settings}")
+def test_the_same_seed_gives_the_same_division_and_another_another(split: Split) -> None:
+    first, again, other = (all_rows(federate(toy(), split, seed=seed)) for seed in (3, 3, 4))
+    assert first == again
+    assert first != other
+
+
+@pytest.mark.parametrize("split", [shards(clients=10, each=2), dirichlet_matched(clients=5), natural()])
+def test_official_test_rows_stay_for_testing(split: Split) -> None:
+    data = toy(4000)
+    federation = federate(data, split)
+    assert data.official_test is not None
+    for roles in federation.roles:
+        assert data.official_test[roles["test"]].all()
+        assert not data.official_test[roles["train"]].any()
+        assert not data.official_test[roles["validation"]].any()
+
+
+def test_the_minimum_holds_and_splits_end() -> None:
+    labels = np.repeat(np.arange(100), 600)
+    data = pool("many", np.arange(len(labels), dtype=float)[:, None], labels, classes=100)
+    made = dirichlet(clients=500, alpha=0.01)(data, seed=0)
+    assert min(len(share.train) + len(share.test) for share in made.shares) >= 40
+    assert any("moved" in note for note in made.notes)
+
+
+@given(strategies.lists(strategies.integers(0, 3), max_size=60), strategies.floats(0, 0.9))
+def test_validation_is_stratified_and_leaves_training_rows(labels: list[int], fraction: float) -> None:
+    chosen = stratified(np.array(labels, dtype=np.int64), fraction, np.random.RandomState(0))
+    assert len(chosen) == len(labels)
+    if len(labels) < 5 or fraction == 0:
+        assert not chosen.any()
+        return
+    assert chosen.sum() == min(round(fraction * len(labels)), len(labels) - 1)
+    for label in set(labels):
+        members = np.array(labels) == label
+        assert abs(chosen[members].sum() - members.sum() * chosen.sum() / len(labels)) < 1
+
+
+@pytest.mark.parametrize(
+    ("split", "words"),
+    [
+        (iid(clients=0), "at least one"),
+        (iid(clients=500), "Take fewer clients"),
+        (dirichlet(clients=300), "Take fewer clients"),
+        (dirichlet(alpha=0.0), "alpha must be above 0"),
+        (k_classes(clients=3, classes=3), "random_assign"),
+        (k_classes(clients=3, classes=9), "toy has 4"),
+        (shards(clients=3, each=3), "no multiple of the 4 classes"),
+        (natural(smallest_train=1000), "Lower that"),
+        (natural(clients=50), "50 clients asked for"),
+    ],
+)
+def test_splits_that_cannot_be_say_so(split: Split, words: str) -> None:
+    with pytest.raises(PartitaError, match=words):
+        federate(toy(), split)
+
+
+def test_what_data_lack_is_named() -> None:
+    bare = pool("bare", np.random.default_rng(0).standard_normal((40, 2)), np.arange(40) % 2)
+    with pytest.raises(PartitaError, match="no official test set"):
+        federate(bare, shards(clients=4, each=1))
+    with pytest.raises(PartitaError, match="which client"):
+        federate(bare, natural())
+    with pytest.raises(PartitaError, match="validation part of 1"):
+        federate(bare, iid(clients=2), validation=1.0)
+
+
+def test_a_client_without_test_rows_is_refused() -> None:
+    data = toy(40, owners=20)
+    with pytest.raises(PartitaError, match="have no test samples"):
+        federate(data, natural(smallest_test=0))
+
+
+def test_the_test_file_as_training_file_is_noticed() -> None:
+    rows = np.random.default_rng(0).standard_normal((50, 3))
+    labels = np.arange(50) % 2
+    data = pool(
+        "twice", np.concatenate([rows, rows]), np.concatenate([labels, labels]), official_test=np.arange(100) >= 50
+    )
+    with pytest.raises(PartitaError, match="Was the test file given as training file"):
+        federate(data, iid(clients=2))
+    few = pool(
+        "few", np.concatenate([rows, rows[:1] + 0, rows[1:] + 9]), np.concatenate([labels, labels]),
+        official_test=np.arange(100) >= 50,
+    )  # fmt: skip
+    counted = federate(few, iid(clients=2), most_duplicates=0.05)
+    assert "1 of 50 test rows equal a training row" in str(counted.origin["notes"])
+
+
+def test_a_manifest_rebuilds_the_division(tmp_path: Path) -> None:
+    data = toy()
+    made = federate(data, dirichlet(clients=6, smallest=5), newcomers=2, seed=5)
+    digest = manifests.write(data, made, tmp_path / "division.json")
+    again = federate(data, manifest(path=str(tmp_path / "division.json")), seed=99)
+    assert all_rows(again) == all_rows(made)
+    assert again.newcomers == made.newcomers
+    assert manifests.write(data, made, tmp_path / "twice.json") == digest
+    with pytest.raises(PartitaError, match="other data"):
+        federate(toy(seed=1), manifest(path=str(tmp_path / "division.json")))
+    body = json.loads((tmp_path / "division.json").read_text())
+    body["clients"][0]["train"].pop()
+    (tmp_path / "changed.json").write_text(json.dumps(body))
+    with pytest.raises(PartitaError, match="was changed"):
+        federate(data, manifest(path=str(tmp_path / "changed.json")))
+    (tmp_path / "cut.json").write_text((tmp_path / "division.json").read_text()[:100])
+    with pytest.raises(PartitaError, match="damaged"):
+        federate(data, manifest(path=str(tmp_path / "cut.json")))
+    with pytest.raises(PartitaError, match="Cannot read"):
+        federate(data, manifest(path=str(tmp_path / "nowhere.json")))
+
+
+def test_newcomers_never_train_and_are_told_apart() -> None:
+    data = federate(toy(), iid(clients=6), newcomers=2, seed=1)
+    result = simulate(fedper(epochs=1), mlp, data, rounds=3, evaluate_every=0)
+    assert len(data.newcomers) == 2
+    assert not result.own.keys() & data.newcomers
+    assert {record.client for record in result.select(newcomers=True)} == set(data.newcomers)
+    assert {record.client for record in result.select()} == set(range(6)) - set(data.newcomers)
+    with pytest.raises(PartitaError, match="at least one must be left"):
+        federate(toy(), iid(clients=6), newcomers=6)
+
+
+def test_counts_floor_and_picture() -> None:
+    federation = federate(toy(), dirichlet(clients=5, smallest=5))
+    counts = label_counts(federation)
+    assert counts.sum() == 400
+    train, test = label_counts(federation, ("train",)), label_counts(federation, ("test",))
+    right = sum(test[client, train[client].argmax()] for client in range(5))
+    assert floor(federation).micro == pytest.approx(right / test.sum())
+    assert [len(line) for line in shaded(counts)] == [4] * 5
+    drawn = picture(federation)
+    assert drawn.count("<circle") == np.count_nonzero(counts)
+    assert drawn.startswith("<svg")
+
+
+def test_augmentation_is_random_by_seed_round_and_client_only() -> None:
+    from partita.batching import Batching
+
+    images = torch.arange(6 * 3 * 8 * 8, dtype=torch.uint8).reshape(6, 3, 8, 8)
+    samples = Samples(images, torch.arange(6), preparation=Preparation(crop=2, flip=True))
+
+    def epoch(client: int) -> torch.Tensor:
+        batches = Batching(size=3).epoch(samples, False, 0, "train", 1, client, 0)
+        return torch.cat([batch.inputs for batch in batches])
+
+    assert torch.equal(epoch(0), epoch(0))
+    assert not torch.equal(epoch(0), epoch(1))
+    assert torch.equal(samples.inputs, images / 255)
+    padded = nn.functional.pad(images, (2, 2, 2, 2)) / 255
+    windows = [padded[..., top : top + 8, left : left + 8] for top in range(5) for left in range(5)]
+    every = torch.stack([*windows, *(window.flip(-1) for window in windows)])
+    for picture_seen in epoch(0):
+        assert (every == picture_seen).flatten(2).all(2).any()
+
+
+def test_a_selection_shares_the_storage() -> None:
+    inputs = torch.randn(10, 3)
+    part = Samples(inputs, torch.arange(10)).take(torch.tensor([2, 3, 5])).take(slice(1, 3))
+    assert part.targets.tolist() == [3, 5]
+    inputs[3] = 7.0
+    assert torch.equal(part.inputs[0], torch.full((3,), 7.0))
+
+
+# Clients that differ in their personal part
+
+
+def own_label_sets() -> Federation:
+    return federate(digits(), dirichlet(clients=6, alpha=0.2), own_labels=True)
+
+
+def test_heads_for_each_clients_own_labels() -> None:
+    data = own_label_sets()
+    heads = {data.classes_of(client) for client in range(6)}
+    assert len(heads) > 1
+    for client in range(6):
+        targets = data[client].train.targets
+        assert int(targets.min()) >= 0 and int(targets.max()) < data.classes_of(client)
+    result = simulate(fedper(epochs=2), mlp, data, rounds=3, evaluate_every=0)
+    for client, own in result.own.items():
+        assert own["head.weight"].shape[0] == data.classes_of(client)
+    assert result.accuracy().macro > 0.2
+
+
+@pytest.mark.parametrize("method", [local(), fedrep(head_epochs=1)], ids=lambda method: method.name)
+def test_methods_that_keep_the_head_work_with_different_heads(method) -> None:  # type: ignore[no-untyped-def]
+    simulate(method, mlp, own_label_sets(), rounds=1)
+
+
+@pytest.mark.parametrize("method", [fedavg(), flayer(), gpfl()], ids=lambda method: method.name)
+def test_methods_that_share_the_head_say_why_not(method) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(PartitaError, match=r"shares \S+, but it is .* at client 0 and .* at client \d+.*keeps it"):
+        simulate(method, mlp, own_label_sets(), rounds=1)
+
+
+def wider_for_some(*, shape: tuple[int, ...], classes: int, client: int) -> nn.Module:
+    """Odd clients have a deeper head."""
+    body = nn.Linear(3, 5)
+    deep = nn.Sequential(nn.Linear(5, 7), nn.ReLU(), nn.Linear(7, classes))
+    module = nn.Sequential()
+    module.add_module("body", body)
+    module.add_module("head", deep if client % 2 else nn.Linear(5, classes))
+    module.groups = {"head": "head"}  # type: ignore[assignment]
+    return module
+
+
+def test_another_architecture_for_some_clients() -> None:
+    data = federate(toy(), iid(clients=4))
+    result = simulate(fedrep(head_epochs=1), wider_for_some, data, rounds=2)
+    assert set(result.own[0]) == {"head.weight", "head.bias"}
+    assert set(result.own[1]) == {"head.0.weight", "head.0.bias", "head.2.weight", "head.2.bias"}
+    with pytest.raises(PartitaError, match=r"shares head\.0\.bias, but it is missing at client 0"):
+        simulate(fedavg(), wider_for_some, data, rounds=1)

@@ -1,5 +1,6 @@
 import typing
 
+from .adapters import with_adapters as with_adapters
 from .algorithm import (
     Algorithm as Algorithm,
     client_round as client_round,

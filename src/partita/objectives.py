@@ -32,7 +32,17 @@ def classification(outputs: Tensor, targets: Tensor) -> Measures:
 
 def regression(outputs: Tensor, targets: Tensor) -> Measures:
     """How many, and the squared error."""
-    return {"count": len(targets), "loss": float(F.mse_loss(outputs, targets, reduction="sum"))}
+    return {"count": len(targets), "loss": float(F.mse_loss(_alike(outputs, targets), targets, reduction="sum"))}
+
+
+def squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
+    """The mean squared error."""
+    return F.mse_loss(_alike(outputs, targets), targets)
+
+
+def _alike(outputs: Tensor, targets: Tensor) -> Tensor:
+    """A network with one output answers in a column; targets are in a row."""
+    return outputs.squeeze(-1) if outputs.ndim == targets.ndim + 1 and outputs.shape[-1] == 1 else outputs
 
 
 def next_word(outputs: Tensor, targets: Tensor) -> Measures:
@@ -53,6 +63,6 @@ def next_word_loss(outputs: Tensor, targets: Tensor) -> Tensor:
 
 OBJECTIVES: Mapping[Kind, Objective] = {
     "classification": Objective(F.cross_entropy, classification),
-    "regression": Objective(F.mse_loss, regression),
+    "regression": Objective(squared_error, regression),
     "next_word": Objective(next_word_loss, next_word),
 }

@@ -165,7 +165,8 @@ def facts_for(model: Factory, data: Federation, client: int) -> dict[str, Any]:
     """What a factory asks for of what the data and the client say."""
     known = {"shape": data.shape, "classes": data.classes_of(client), "client": client, **data.facts}
     parameters = inspect.signature(model).parameters
-    wanted = {*parameters}
+    bound = model.keywords if isinstance(model, partial) else {}
+    wanted = parameters.keys() - bound.keys()
     if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()):
         wanted |= {"shape", "classes"}
     return {name: fact for name, fact in known.items() if name in wanted}

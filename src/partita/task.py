@@ -65,6 +65,8 @@ class Task:
     def head_outputs(self, weights: Tensors, features: Tensor) -> Tensor:
         """What the head makes of features."""
         own = {name.rpartition(".")[2]: weights[name] for name in self.network.groups["head"]}
+        if own.keys() != {name for name, _ in self.head.named_parameters()}:
+            raise PartitaError("The head shares weights with another layer; this method needs a head of its own.")
         result: Tensor = functional_call(self.head, own, (features,))
         return result
 

@@ -249,7 +249,8 @@ def test_heads_for_each_clients_own_labels() -> None:
     assert len(heads) > 1
     for client in range(6):
         targets = data[client].train.targets
-        assert int(targets.min()) >= 0 and int(targets.max()) < data.classes_of(client)
+        assert int(targets.min()) >= 0
+        assert int(targets.max()) < data.classes_of(client)
     result = simulate(fedper(epochs=2), mlp, data, rounds=3, evaluate_every=0)
     for client, own in result.own.items():
         assert own["head.weight"].shape[0] == data.classes_of(client)

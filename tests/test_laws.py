@@ -278,7 +278,7 @@ def test_a_round_changes_the_state_of_those_who_take_part_and_of_no_other(name: 
         seen.setdefault((client.moment.round, client.id), {n: t.clone() for n, t in client.own.items()})
         return algorithm.start(tensors, client)
 
-    result = run(replace(algorithm, start=watched), rounds=3, evaluate_every=1)
+    result = run(replace(algorithm, start=watched, finetune=()), rounds=3, evaluate_every=1)
     kept = kept_names(algorithm, result.task, clients_midway(name)[0].initial)
     for number in (1, 2):
         present = participants(len(DATA), PARTICIPATION, Moment(round=number, rounds=3, seed=SEED))

@@ -105,9 +105,9 @@ class Trained:
 
 
 def shared_names(algorithm: Algorithm, task: Task, names: Iterable[str]) -> frozenset[str]:
-    """The names that travel: counters never do, running statistics as the task says."""
+    """The names that travel: not counters, nor what the network itself freezes; running statistics as the task says."""
     network = task.network
-    at_home = network.buffers if task.buffers == "local" else network.counters
+    at_home = network.frozen | (network.buffers if task.buffers == "local" else network.counters)
     universe = frozenset(names)
     return frozenset(n for n in algorithm.shared(network, universe) if network_name(n) not in at_home)
 
@@ -116,7 +116,8 @@ def kept_names(algorithm: Algorithm, task: Task, names: Iterable[str]) -> frozen
     """The names that a client keeps between rounds. A counter follows its layer: a shared one's starts anew."""
     universe = frozenset(names)
     kept = (~algorithm.shared if algorithm.keep is None else algorithm.keep)(task.network, universe)
-    return kept | (universe & task.network.buffers if task.buffers == "local" else frozenset())
+    kept |= universe & task.network.buffers if task.buffers == "local" else frozenset()
+    return frozenset(name for name in kept if network_name(name) not in task.network.frozen)
 
 
 def initial_state(algorithm: Algorithm, client: Client, sizes: Sequence[int]) -> Tensors:

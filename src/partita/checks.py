@@ -22,8 +22,11 @@ def check_algorithm(algorithm: Algorithm, client: Client) -> None:
     shared_names(algorithm, client.task, names)
     kept_names(algorithm, client.task, names)
     phases = [stage for stage in (*algorithm.phases, *algorithm.finetune) if isinstance(stage, Phase)]
+    if not set().union(*(phase.trained(network, names) for phase in phases)):
+        raise PartitaError(
+            f"{algorithm.label} trains no tensor of this network. Are all parameters frozen (requires_grad = False)?"
+        )
     for phase in phases:
-        phase.trained(network, names)
         if isinstance(phase.epochs, int) and phase.epochs < 0:
             raise PartitaError(f"{algorithm.label}: training {phase.train} for {phase.epochs} epochs. Set at least 0.")
     if all(stage.epochs == 0 for stage in algorithm.phases if isinstance(stage, Phase)):
@@ -82,6 +85,11 @@ def check_data(algorithm: Algorithm, task: Task, sizes: Sequence[int], batching:
                 f"{_clients(single)} with one training sample cannot train a network with batch norm. Split with a "
                 "minimum size of 2, or use group norm."
             )
+    if algorithm.refinement and int(algorithm.refinement.fraction * sum(sizes)) == 0:
+        _warn(
+            f"{algorithm.label}: a fraction of {algorithm.refinement.fraction} of {sum(sizes)} samples is none, so "
+            "that the server learns nothing. Raise the fraction."
+        )
     needed = max((s.gradient.batches for s in algorithm.phases if isinstance(s, Phase)), default=1)
     idle = [c for c, size in enumerate(sizes) if len(batching.bounds(size, task.network.has_batch_norm)) < needed]
     if idle:

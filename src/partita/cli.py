@@ -76,7 +76,7 @@ def run(
 
     partita run experiment.toml rounds=50 algorithm.optimizer.lr=0.05
 
-    partita run algorithm=flayer algorithm.on=fedper data.clients=50 data.alpha=0.5
+    partita run algorithm=flayer algorithm.on=fedper data.split.clients=50 data.split.alpha=0.5
     """
     from .experiment import make, read
 
@@ -139,6 +139,11 @@ def describe(
     except ValueError:
         raise PartitaError(f"The shape {shape!r} is not a list of whole numbers such as 3,32,32.") from None
     settings = read(None, [f"algorithm={algorithm}", f"model={model}", *(overrides or [])])
+    if strange := settings.keys() - {"algorithm", "model", "data"}:
+        key = min(strange)
+        raise PartitaError(
+            f"Unknown setting {key!r}. Settings begin with algorithm or model, as in algorithm.{key}=..."
+        )
     network = convert(Factory, settings["model"], "model")(shape=sides, classes=classes)
     description = resolve(convert(Algorithm, settings["algorithm"], "algorithm"), Task(network))
     if as_json:

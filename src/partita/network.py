@@ -27,6 +27,8 @@ class Network:
     owners: Mapping[str, nn.Module]
     buffers: frozenset[str]
     counters: frozenset[str]
+    frozen: frozenset[str]
+    """Parameters that the module itself declares as not trained (`requires_grad` is false)."""
     groups: Mapping[str, Names]
     units: tuple[Names, ...]
     blocks: tuple[Names, ...]
@@ -86,6 +88,7 @@ def network_of(module: nn.Module, matches: Callable[[str, str], bool], groups: M
         owners=owners,
         buffers=buffers,
         counters=frozenset(name for name in buffers if not tensors[name].is_floating_point()),
+        frozen=frozenset(name for name in owners if name not in buffers and not tensors[name].requires_grad),
         groups=named,
         units=units,
         blocks=tuple(find(block) for block in declared_blocks) if isinstance(declared_blocks, list | tuple) else units,

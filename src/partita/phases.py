@@ -50,8 +50,9 @@ class Phase:
     """Continue with the optimizer state of the phase before, and leave it to the next."""
 
     def trained(self, network: Network, names: frozenset[str]) -> frozenset[str]:
-        """The selected tensors that have a gradient: parameters, not running statistics."""
-        return frozenset(n for n in self.train(network, names) if network_name(n) not in network.buffers)
+        """The selected tensors that can be trained: not running statistics, not what the network itself freezes."""
+        fixed = network.buffers | network.frozen
+        return frozenset(name for name in self.train(network, names) if network_name(name) not in fixed)
 
     def loss(self, tensors: Tensors, batch: Samples, client: Client) -> Tensor:
         if self.objective:

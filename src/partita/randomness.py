@@ -22,7 +22,8 @@ def generator(seed: int, purpose: str, *key: int) -> torch.Generator:
 def seeded(seed: int, purpose: str, *key: int) -> Iterator[None]:
     """Within, torch's global generator (dropout, initialisation) is a function of the arguments; outside, untouched."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(derive(seed, purpose, *key))
+        # Not torch.manual_seed: that would reseed other devices too, and for good.
+        torch.default_generator.manual_seed(derive(seed, purpose, *key))
         yield
 
 

@@ -86,6 +86,10 @@ class Samples:
             self._inputs, self._targets, indices=chosen, preparation=self._preparation, numbers=self._numbers
         )
 
+    def alone(self) -> "Samples":
+        """The same samples in a storage of their own, from which no other can be reached."""
+        return Samples(self.stored.clone(), self.targets.clone(), preparation=self._preparation)
+
     def relabelled(self, labels: Tensor, classes: int) -> "Samples":
         """The same samples with these labels numbered from 0; others become -1."""
         numbers = torch.full((classes,), -1, dtype=torch.int64)

@@ -309,8 +309,8 @@ class _Simulation:
         return Client(
             id=number,
             task=self.tasks[number],
-            train=data.train,
-            validation=data.test if self.oracle_validation else data.validation,
+            train=data.train.alone(),
+            validation=(data.test if self.oracle_validation else data.validation).alone(),
             moment=moment,
             batching=self.batching,
         )
@@ -326,7 +326,7 @@ class _Simulation:
     def server_client(self) -> Client:
         """The server in a client's place, with the sample of training data that it holds."""
         fraction = self.algorithm.refinement.fraction if self.algorithm.refinement else 0.0
-        held = self.data.sample_of_training(fraction, self.seed)
+        held = self.data.sample_of_training(fraction, self.seed).alone()
         return Client(-1, self.tasks[0], held, held.take(slice(0)), self.moment(0), self.batching)
 
     def with_state(self, result: Result, number: int, moment: Moment) -> Client:

@@ -67,6 +67,8 @@ def splitting(make: Callable[Arguments, Assign]) -> Callable[Arguments, Split]:
 
 def cut(rows: Rows, test: float, draw: np.random.RandomState) -> Share:
     """One client's rows at random into train and test: floor of the training fraction, at least one for testing."""
+    if not 0 < test < 1:
+        raise PartitaError(f"A test part of {test}: it must be above 0 and below 1.")
     order = draw.permutation(rows)
     training = min(int((1 - test) * len(order) + 1e-9), len(order) - 1)
     return Share(np.sort(order[:training]), np.sort(order[training:]))
@@ -82,6 +84,17 @@ def enough(pool: Pool, clients: int, each: int = 1, count: int | None = None) ->
             f"{available} samples of {pool.name} cannot give {clients} clients at least {each} each. Take fewer "
             "clients or a smaller minimum."
         )
+
+
+def dirichlet_shares(alpha: float, clients: int, draw: np.random.RandomState) -> npt.NDArray[np.float64]:
+    """A draw from Dirichlet(alpha). A tiny alpha, for which it has no number, gives one client everything."""
+    if not alpha > 0:
+        raise PartitaError(f"Dirichlet({alpha}): alpha must be above 0; small values make clients more different.")
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shares: npt.NDArray[np.float64] = draw.dirichlet(np.repeat(alpha, clients))
+    if np.isfinite(shares).all():
+        return shares
+    return (np.arange(clients) == draw.randint(clients)).astype(np.float64)
 
 
 def by_class(pool: Pool, rows: Rows | None = None) -> list[Rows]:

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from ..errors import PartitaError
 from ..pool import Pool
-from ..split import Assign, Assignment, Rows, by_class, cut, enough, splitting, top_up_
+from ..split import Assign, Assignment, Rows, by_class, cut, dirichlet_shares, enough, splitting, top_up_
 
 
 @splitting
@@ -26,8 +25,6 @@ def dirichlet(
     """
 
     def assign(pool: Pool, draw: np.random.RandomState) -> Assignment:
-        if alpha <= 0:
-            raise PartitaError(f"Dirichlet({alpha}): alpha must be above 0; small values make clients more different.")
         enough(pool, clients, 2)
         least = max(int(min(smallest, len(pool) / clients / 2)), 2)
         source = draw if legacy_seed is None else np.random.RandomState(legacy_seed)
@@ -60,7 +57,7 @@ def _draw(
     for members in classes:
         shuffled = members.copy()
         source.shuffle(shuffled)
-        shares = source.dirichlet(np.repeat(alpha, clients)) * (sizes < full)
+        shares = dirichlet_shares(alpha, clients, source) * (sizes < full)
         if not shares.sum() > 0:
             # A tiny alpha can underflow to nothing at all: the smallest client takes the class.
             shares[sizes.argmin()] = 1.0

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from ..errors import PartitaError
 from ..pool import Pool
-from ..split import Assign, Assignment, Rows, Share, by_class, enough, splitting, top_up_
+from ..split import Assign, Assignment, Rows, Share, by_class, dirichlet_shares, enough, splitting, top_up_
 
 
 @splitting
@@ -14,15 +13,13 @@ def dirichlet_matched(
     """Of each class one Dirichlet(alpha) draw divides the official train and test sets alike."""
 
     def assign(pool: Pool, draw: np.random.RandomState) -> Assignment:
-        if alpha <= 0:
-            raise PartitaError(f"Dirichlet({alpha}): alpha must be above 0; small values make clients more different.")
         train, test = (by_class(pool, pool.rows(test=role)) for role in (False, True))
         enough(pool, clients, smallest_train, sum(map(len, train)))
         enough(pool, clients, smallest_test, sum(map(len, test)))
         drawn = 0
         while True:
             drawn += 1
-            shares = draw.dirichlet(np.repeat(alpha, clients), size=pool.classes)
+            shares = np.stack([dirichlet_shares(alpha, clients, draw) for _ in range(pool.classes)])
             halves = [_divide(rows, shares, draw) for rows in (train, test)]
             enough_each = min(map(len, halves[0])) >= smallest_train and min(map(len, halves[1])) >= smallest_test
             if enough_each or drawn == tries:

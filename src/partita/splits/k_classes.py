@@ -15,6 +15,7 @@ def k_classes(*, clients: int = 10, classes: int = 4, random_assign: bool = Fals
     """
 
     def assign(pool: Pool, draw: np.random.RandomState) -> Assignment:
+        enough(pool, clients)
         total = pool.classes
         if not 1 <= classes <= total:
             raise PartitaError(f"{classes} classes per client: {pool.name} has {total}.")
@@ -31,7 +32,6 @@ def k_classes(*, clients: int = 10, classes: int = 4, random_assign: bool = Fals
         halves = [_divide(by_class(pool, pool.rows(test=role)), matrix, draw) for role in (False, True)]
         unused = total - len({int(label) for labels in matrix for label in labels})
         notes = [f"{unused} classes belong to nobody"] if unused else []
-        enough(pool, clients)
         return Assignment([Share(train, test) for train, test in zip(*halves, strict=True)], notes)
 
     return assign

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ..errors import PartitaError
 from ..pool import Pool
 from ..split import Assign, Assignment, cut, enough, splitting
 
@@ -12,6 +13,8 @@ def quantity(*, clients: int = 20, spread: float = 1.0, smallest: int = 4, test:
 
     def assign(pool: Pool, draw: np.random.RandomState) -> Assignment:
         enough(pool, clients, smallest)
+        if spread < 0:
+            raise PartitaError(f"A spread of {spread}: it must be at least 0.")
         shares = draw.lognormal(0.0, spread, clients)
         spare = len(pool) - clients * smallest
         cuts = np.floor(np.cumsum(shares / shares.sum())[:-1] * spare + 1e-9).astype(np.int64)

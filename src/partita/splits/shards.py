@@ -4,7 +4,7 @@ import numpy as np
 
 from ..errors import PartitaError
 from ..pool import Pool
-from ..split import Assign, Assignment, Rows, Share, by_class, splitting
+from ..split import Assign, Assignment, Rows, Share, by_class, enough, splitting
 
 
 @splitting
@@ -12,7 +12,8 @@ def shards(*, clients: int = 100, each: int = 2) -> Assign:
     """Classes are cut into equal shards; each client gets `each` of them, of the same classes in train and test."""
 
     def assign(pool: Pool, draw: np.random.RandomState) -> Assignment:
-        if clients * each % pool.classes:
+        enough(pool, clients)
+        if each < 1 or clients * each % pool.classes:
             raise PartitaError(
                 f"{clients} clients with {each} shards each: {clients * each} shards are no multiple of the "
                 f"{pool.classes} classes. Change a number."

@@ -45,7 +45,7 @@ LEVEL = {part: level for level, line in enumerate(LAYERS) for part in line.split
 PUBLIC = " ".join(
     (
         "Algorithm client_round method personalize server_round",
-        "Batching Client ClientData Experiment Federation Pool Samples Task federate pool",
+        "Batching Client ClientData Experiment Federation Pool Samples Task federate",
         "DegenerateWarning DivergedError PartitaError",
         "Record Result Summary simulate",
         "SGD adagrad adam yogi",

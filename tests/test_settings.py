@@ -67,7 +67,11 @@ def things(**settings: object) -> Things:
         ("batching", {"size": 8}, Batching(8, drop_last=True)),
         ("optimizer", {"lr": 1}, SGD(1.0, momentum=0.9)),
         ("optimizer", {"name": "sgd", "lr": 0.3}, SGD(0.3)),
-        ("optimizer", {"name": "sgd", "lr": 0.3, "clip": 1, "nesterov": True}, SGD(0.3, clip=1.0, nesterov=True)),
+        (
+            "optimizer",
+            {"name": "sgd", "lr": 0.3, "momentum": 0.5, "nesterov": True},
+            SGD(0.3, momentum=0.5, nesterov=True),
+        ),
         ("second", {"lr": 0.2}, SGD(0.2)),
         ("second", "none", None),
         ("either", "all", "all"),

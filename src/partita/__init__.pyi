@@ -17,7 +17,7 @@ from .federation import ClientData as ClientData, Federation as Federation, fede
 from .optimizers import SGD as SGD, adagrad as adagrad, adam as adam, yogi as yogi
 from .penalties import Proximal as Proximal
 from .phases import Phase as Phase
-from .pool import Pool as Pool, pool as pool
+from .pool import Pool as Pool
 from .samples import Samples as Samples
 from .schedules import CONSTANT as CONSTANT, decay as decay, exponential as exponential, linear as linear, step as step
 from .selectors import (

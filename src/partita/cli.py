@@ -46,9 +46,6 @@ def main() -> None:
     except PartitaError as problem:
         terminal.tell(str(problem), "bold red", "Error")
         raise SystemExit(2) from None
-    except KeyboardInterrupt:
-        terminal.tell("Interrupted.")
-        raise SystemExit(130) from None
     except BrokenPipeError:
         # Whoever read the output has gone, as in `partita list algorithms | head`.
         sys.stderr.close()

@@ -98,11 +98,15 @@ def read(path: Path | None, overrides: Iterable[str] = ()) -> dict[str, Any]:
     settings: dict[str, Any] = dict(DEFAULTS)
     if path is not None:
         try:
-            settings |= tomllib.loads(path.read_text(encoding="utf-8"))
+            given = tomllib.loads(path.read_text(encoding="utf-8"))
         except OSError as problem:
             raise PartitaError(f"Cannot read {path}: {problem.strerror}.") from problem
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
             raise PartitaError(f"{path} is not valid TOML: {problem}.") from problem
+        for key, value in given.items():
+            # Settings without a name change the default.
+            named = isinstance(value, dict) and "name" not in value and key in DEFAULTS
+            settings[key] = {"name": DEFAULTS[key], **value} if named else value
     for override in overrides:
         _override_(settings, override)
     return settings

@@ -4,14 +4,16 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .errors import PartitaError
-from .federation import Federation
 from .pool import Pool, Texts
 from .split import ROLES
+
+if TYPE_CHECKING:
+    from .federation import Federation
 
 FORMAT = 1
 
@@ -30,7 +32,7 @@ def content_hash(pool: Pool) -> str:
     return digest.hexdigest()
 
 
-def write(pool: Pool, federation: Federation, path: Path) -> str:
+def write(pool: Pool, federation: "Federation", path: Path) -> str:
     """Write a federation's division of a pool; returns its hash."""
     body = {
         "format": FORMAT,

@@ -10,6 +10,7 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor
 
+from .errors import PartitaError
 from .network import Network
 from .randomness import Moment
 from .schedules import CONSTANT, Schedule
@@ -48,6 +49,10 @@ class SGD:
     """Largest norm of the gradient, over the tensors that are trained and no others."""
     rates: tuple[tuple[Selector, float], ...] = ()
     """Factors on the learning rate of selected tensors."""
+
+    def __post_init__(self) -> None:
+        if self.nesterov and not self.momentum:
+            raise PartitaError("Nesterov's step needs momentum. Set momentum above 0.")
 
     def init(self, params: Tensors) -> Tensors:
         return zeros("momentum/", params) if self.momentum else {}

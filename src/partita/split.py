@@ -67,8 +67,8 @@ def splitting(make: Callable[Arguments, Assign]) -> Callable[Arguments, Split]:
 
 def cut(rows: Rows, test: float, draw: np.random.RandomState) -> Share:
     """One client's rows at random into train and test: floor of the training fraction, at least one for testing."""
-    if not 0 < test < 1:
-        raise PartitaError(f"A test part of {test}: it must be above 0 and below 1.")
+    if not 0 <= test < 1:
+        raise PartitaError(f"A test part of {test}: it must be at least 0 and below 1.")
     order = draw.permutation(rows)
     training = min(int((1 - test) * len(order) + 1e-9), len(order) - 1)
     return Share(np.sort(order[:training]), np.sort(order[training:]))
@@ -94,7 +94,9 @@ def dirichlet_shares(alpha: float, clients: int, draw: np.random.RandomState) ->
         shares: npt.NDArray[np.float64] = draw.dirichlet(np.repeat(alpha, clients))
     if np.isfinite(shares).all():
         return shares
-    return (np.arange(clients) == draw.randint(clients)).astype(np.float64)
+    one = np.zeros(clients)
+    one[draw.randint(clients)] = 1.0
+    return one
 
 
 def by_class(pool: Pool, rows: Rows | None = None) -> list[Rows]:

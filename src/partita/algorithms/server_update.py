@@ -16,7 +16,7 @@ from .fedavg import fedavg
 def server_update(
     *,
     on: Algorithm = fedavg(),
-    fraction: float = 0.05,
+    fraction: float = 0.1,
     part: Selector = BODY,
     epochs: int = 1,
     optimizer: Optimizer = SGD(0.1, momentum=0.9, schedule=DECAY),

@@ -18,7 +18,7 @@ class CNN4(nn.Module):
     def __init__(self, shape: tuple[int, ...], classes: int, hidden: int) -> None:
         super().__init__()
         if len(shape) != 3 or min(shape[1:]) < 16:
-            raise PartitaError(f"CNN4 needs images of at least 16 x 16, channels first; these are of shape {shape}.")
+            raise PartitaError(f"cnn4 needs images of at least 16 x 16, channels first; these are of shape {shape}.")
         self.conv1 = nn.Conv2d(shape[0], 32, kernel_size=5)
         self.conv2 = nn.Conv2d(32, 64, kernel_size=5)
         height, width = ((side - 4) // 2 for side in shape[1:])

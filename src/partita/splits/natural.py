@@ -46,7 +46,7 @@ def natural(
         notes = [f"{len(rows) - len(found)} of {len(rows)} clients left out for too few samples"]
         if clients is not None:
             if not 0 < clients <= len(found):
-                raise PartitaError(f"{clients} clients asked for, of {len(found)} that have enough samples.")
+                raise PartitaError(f"{clients} clients asked for, but {len(found)} have enough samples.")
             notes.append(f"{clients} of {len(found)} drawn")
             found = [found[at] for at in np.sort(draw.permutation(len(found))[:clients])]
         return Assignment(found, notes)

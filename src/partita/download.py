@@ -1,7 +1,9 @@
 """Where is a data set's file? In the data folder, or fetched from its usual home: with progress, checked, resumable."""
 
 import hashlib
+import http.client
 import os
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
@@ -26,7 +28,7 @@ class Remote:
 
 def data_folders() -> list[Path]:
     """`PARTITA_DATA` (several folders may be joined as in PATH), then the cache folder, where downloads go."""
-    given = [Path(folder) for folder in os.environ.get("PARTITA_DATA", "").split(os.pathsep) if folder]
+    given = [Path(folder).expanduser() for folder in os.environ.get("PARTITA_DATA", "").split(os.pathsep) if folder]
     return [*given, cache_folder()]
 
 
@@ -45,8 +47,23 @@ def find(*names: str) -> Path | None:
 
 
 def obtain(remotes: Sequence[Remote], report: Report | None = None) -> list[Path]:
-    """Each file from a data folder, or fetched into the cache."""
+    """Each file from a data folder, or fetched into the cache, by default with lines of progress on stderr."""
+    report = report or progress_lines()
     return [find(remote.name) or fetch(remote, cache_folder(), report) for remote in remotes]
+
+
+def progress_lines() -> Report:
+    """A line on stderr for every tenth of a file, or for every 10 MB where its length is not known."""
+    steps: dict[str, int] = {}
+
+    def report(name: str, at_hand: int, total: int | None) -> None:
+        step = at_hand * 10 // total if total else at_hand // 10_000_000
+        if steps.get(name) != step:
+            steps[name] = step
+            of_all = f" of {total / 1e6:.1f} MB ({step * 10} %)" if total else " MB"
+            print(f"{name}: {at_hand / 1e6:.1f}{of_all}", file=sys.stderr)
+
+    return report
 
 
 def fetch(remote: Remote, folder: Path, report: Report | None = None) -> Path:
@@ -55,8 +72,8 @@ def fetch(remote: Remote, folder: Path, report: Report | None = None) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         _receive(remote, part, report)
-    except (urllib.error.URLError, OSError) as problem:
-        reason = getattr(problem, "reason", problem)
+    except (OSError, http.client.HTTPException) as problem:
+        reason = problem if isinstance(problem, urllib.error.HTTPError) else getattr(problem, "reason", problem)
         raise PartitaError(
             f"Cannot fetch {remote.url}: {reason}. Put the file {remote.name} into {data_folders()[0]} yourself, or "
             "set PARTITA_DATA to the folder that holds it."
@@ -77,6 +94,7 @@ def _receive(remote: Remote, part: Path, report: Report | None) -> None:
     try:
         answer = urllib.request.urlopen(request, timeout=60)
     except urllib.error.HTTPError as problem:
+        problem.close()
         if problem.code == 416:
             # Nothing is left to send: the part is whole.
             return

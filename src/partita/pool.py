@@ -65,6 +65,8 @@ class Pool:
 
     def normalized(self, mean: Sequence[float], std: Sequence[float]) -> "Pool":
         """With inputs normalised by channel."""
+        if min(std) <= 0:
+            raise PartitaError(f"{self.name}: a standard deviation of {min(std)}; it must be above 0.")
         shape = (-1, *(1,) * (self.inputs.ndim - 2)) if isinstance(self.inputs, Tensor) else (-1,)
         kind = torch.get_default_dtype()
         preparation = replace(
@@ -88,17 +90,18 @@ def pool(
     rows_identify: bool = True,
 ) -> Pool:
     """Plain arrays as a pool. Images may be (count, height, width[, channels]) of bytes; they become channels first."""
-    values = torch.from_numpy(np.ascontiguousarray(_channels_first(inputs)))
-    labels = torch.from_numpy(np.ascontiguousarray(targets))
-    labels = labels.to(torch.get_default_dtype()) if kind == "regression" else labels.to(torch.int64)
+    values = _numbers(name, "inputs", _channels_first(inputs))
+    if values.is_floating_point():
+        values = values.to(torch.get_default_dtype())
+    elif values.dtype != torch.uint8:
+        values = values.to(torch.int64)
+    labels = targets_of(name, targets, kind)
     owners, names = number_clients(clients)
-    if classes is None:
-        classes = 1 if kind == "regression" else int(labels.max()) + 1 if len(labels) else 0
     return Pool(
         name,
-        _as_numbers(values),
+        values,
         labels,
-        classes,
+        count_classes(labels, kind) if classes is None else classes,
         kind=kind,
         clients=owners,
         client_names=names,
@@ -108,11 +111,26 @@ def pool(
     )
 
 
-def _as_numbers(values: Tensor) -> Tensor:
-    """Bytes stay bytes; other whole numbers are of 64 bits, and all else is of torch's default type."""
-    if values.dtype == torch.uint8:
-        return values
-    return values.to(torch.get_default_dtype() if values.is_floating_point() else torch.int64)
+def targets_of(name: str, targets: Array, kind: Kind) -> Tensor:
+    """Targets of the type that the loss wants; labels of classes must be one whole number for each row."""
+    labels = _numbers(name, "targets", targets)
+    if kind == "regression":
+        return labels.to(torch.get_default_dtype())
+    if kind == "classification" and labels.ndim != 1:
+        raise PartitaError(
+            f"{name}: the targets have shape {tuple(labels.shape)}. Give one label for each row, the number of its "
+            "class: argmax(1) of one-hot rows."
+        )
+    whole = labels.to(torch.int64)
+    if labels.is_floating_point() and len(wrong := torch.nonzero(whole != labels)):
+        row = int(wrong[0, 0])
+        raise PartitaError(f"{name}: the label of row {row} is {labels[row].tolist()}, not the number of a class.")
+    return whole
+
+
+def count_classes(labels: Tensor, kind: Kind) -> int:
+    """As many classes as the largest label says."""
+    return 1 if kind == "regression" else int(labels.max()) + 1 if labels.numel() else 0
 
 
 def number_clients(clients: Array | None) -> tuple[Tensor | None, Sequence[str]]:
@@ -121,6 +139,16 @@ def number_clients(clients: Array | None) -> tuple[Tensor | None, Sequence[str]]
         return None, ()
     unique, numbers = np.unique(clients, return_inverse=True)
     return torch.from_numpy(numbers.astype(np.int64)), tuple(map(str, unique.tolist()))
+
+
+def _numbers(name: str, what: str, values: Array) -> Tensor:
+    if values.dtype.kind not in "biuf" or values.ndim == 0:
+        raise PartitaError(
+            f"{name}: the {what} are of type {values.dtype} and shape {values.shape}. Give an array of numbers with a "
+            "row for each sample."
+        )
+    # Torch takes only the machine's byte order, and warns of arrays that cannot be written.
+    return torch.from_numpy(np.require(values, values.dtype.newbyteorder("="), ["C", "W"]))
 
 
 def _channels_first(inputs: Array) -> Array:

@@ -1,0 +1,85 @@
+"""How are files read that may stand in a folder or in an archive? In memory: nothing is unpacked to disk."""
+
+import gzip
+import os
+import tarfile
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+
+from ..arrays import reading
+from ..errors import PartitaError
+
+
+def read_bytes(path: Path) -> bytes:
+    """A file's content, decompressed where its name ends in .gz."""
+    with reading(path, "a gzip file" if path.suffix == ".gz" else "a file"):
+        return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+
+
+class Tree:
+    """A folder, or a zip file looked at like one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._archive: zipfile.ZipFile | None = None
+        if not path.is_dir():
+            with reading(path, "a zip file"):
+                self._archive = zipfile.ZipFile(path)
+        self._folders: dict[str, list[str]] = {}
+        for name in sorted(self._archive.namelist()) if self._archive else ():
+            self._folders.setdefault(name.rpartition("/")[0], []).append(name)
+
+    def __enter__(self) -> "Tree":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._archive:
+            self._archive.close()
+
+    def has(self, name: str) -> bool:
+        if self._archive is None:
+            return (self.path / name).is_file()
+        return name in self._folders.get(name.rpartition("/")[0], ())
+
+    def read(self, name: str) -> bytes:
+        """A file by its path below this one; never one outside."""
+        plain(name, self.path)
+        if not self.has(name):
+            raise PartitaError(f"{self.path} has no file {name}.")
+        if self._archive is None:
+            return read_bytes(self.path / name)
+        with reading(f"{self.path}: {name}", "a part of a zip file"):
+            content = self._archive.read(name)
+            return gzip.decompress(content) if name.endswith(".gz") else content
+
+    def files(self, folder: str) -> list[str]:
+        """The files that stand in a folder, in order."""
+        if self._archive is None:
+            base = self.path / folder
+            return [f"{folder}/{each}" for each in sorted(os.listdir(base))] if base.is_dir() else []
+        return [name for name in self._folders.get(folder, ()) if not name.endswith("/")]
+
+
+def plain(name: str, where: Path | str) -> str:
+    """A name that stays below the folder it is looked up in."""
+    path = PurePosixPath(name)
+    if not name or path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name:
+        raise PartitaError(f"{where} names the file {name!r}, which is not a path below the data's folder.")
+    return name
+
+
+def read_tar(path: Path, names: Sequence[str]) -> dict[str, bytes]:
+    """These members of a tar file, in one pass; all others are skipped."""
+    found: dict[str, bytes] = {}
+    with reading(path, "a tar file"), tarfile.open(path) as archive:
+        for member in archive:
+            name = member.name.removeprefix("./")
+            if name in names and member.isfile():
+                content = archive.extractfile(member)
+                assert content is not None
+                found[name] = content.read()
+            if len(found) == len(names):
+                return found
+    lacking = [name for name in names if name not in found]
+    raise PartitaError(f"{path} lacks {', '.join(lacking)}. Is it another archive, or truncated? Get it again.")

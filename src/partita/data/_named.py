@@ -1,0 +1,48 @@
+"""Where is a data set that has a name? In a data folder as NAME.npz or as published, or where it is published."""
+
+from pathlib import Path
+
+from torch import Tensor
+
+from ..arrays import Units, blaming, read_npz
+from ..download import data_folders, find
+from ..errors import PartitaError
+from ..pool import Kind, Pool
+
+
+def stored(
+    name: str,
+    *,
+    file: str | None = None,
+    kind: Kind = "classification",
+    text: Units = "words",
+    classes: int | None = None,
+    shape: tuple[int, ...] | None = None,
+) -> Pool | None:
+    """What NAME.npz holds, if there is such a file; rows of another shape are an error."""
+    path = find(f"{file or name}.npz")
+    if path is None:
+        return None
+    pool = read_npz(path, name=name, kind=kind, text=text, classes=classes)
+    with blaming(path):
+        check_shape(pool, shape)
+    return pool
+
+
+def check_shape(pool: Pool, shape: tuple[int, ...] | None) -> None:
+    """Whether rows are of the shape that a data set of this name has."""
+    if shape is not None and isinstance(pool.inputs, Tensor) and pool.inputs.shape[1:] != shape:
+        raise PartitaError(f"rows of {pool.name} have shape {shape}, but these have {tuple(pool.inputs.shape[1:])}.")
+
+
+def locate(name: str, *candidates: str) -> Path | None:
+    """The first that stands in the data set's own folder within a data folder, or in a data folder itself."""
+    return find(*(f"{name}/{each}" for each in candidates), *candidates)
+
+
+def absent(name: str, *files: str) -> PartitaError:
+    """The error where a data set must be put in place by hand."""
+    return PartitaError(
+        f"{name} is not here, and it has no public address to fetch it from. Put "
+        f"{' or '.join((f'{name}.npz', *files))} into {data_folders()[0]}, or set PARTITA_DATA to their folder."
+    )

@@ -8,7 +8,7 @@ from partita.algorithms.fedavg import fedavg
 from partita.algorithms.fedsim import fedsim
 from partita.describe import describe
 from partita.federation import Federation, federate
-from partita.huggingface import Logits
+from partita.logits import Logits
 from partita.optimizers import SGD
 from partita.pool import pool
 from partita.selectors import group

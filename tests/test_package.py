@@ -26,10 +26,11 @@ LAYERS = (
     "batching download network pool schedules",
     "selectors split text",
     "adapters arrays duplicates manifests objectives optimizers",
+    "datasets",
     "splits task",
     "client federation views",
     "distribution gradients penalties",
-    "huggingface initialization layerwise masks phases",
+    "initialization layerwise logits masks phases",
     "server",
     "algorithm",
     "algorithms data models runners",
@@ -45,7 +46,7 @@ LEVEL = {part: level for level, line in enumerate(LAYERS) for part in line.split
 PUBLIC = " ".join(
     (
         "Algorithm client_round method personalize server_round",
-        "Batching Client ClientData Experiment Federation Pool Samples Task federate",
+        "Batching Client ClientData Experiment Federation Pool Samples Task federate from_dataset",
         "DegenerateWarning DivergedError PartitaError",
         "Record Result Summary simulate",
         "SGD adagrad adam yogi",

@@ -40,7 +40,7 @@ from partita.data.tiny_imagenet import tiny_imagenet
 from partita.errors import PartitaError
 from partita.federation import federate
 from partita.pool import Pool, Texts
-from partita.settings import convert, pool_and_division
+from partita.settings import convert, undivided
 from partita.splits.natural import natural
 
 NAMED: dict[str, Callable[[], Pool]] = {
@@ -992,16 +992,16 @@ def test_labels_out_of_range_name_the_file(data: Path, name: str) -> None:
 def test_settings_reach_source_and_division(data: Path) -> None:
     np.savez(data / "cifar100.npz", x=some_pixels(40), y=np.arange(40) % 10)
     settings = {"name": "cifar100", "normalization": "published", "split": {"name": "iid", "clients": 2}}
-    pool, division = pool_and_division(settings, "data")
+    pool, division = undivided(settings, "data")
     assert pool.preparation.mean is not None
     assert len(federate(pool, **division)) == 2
     with pytest.raises(PartitaError, match=r"Unknown value 'fin'\. Did you mean 'fine'"):
-        pool_and_division({"name": "cifar100", "labels": "fin"}, "data")
+        undivided({"name": "cifar100", "labels": "fin"}, "data")
 
 
 def test_columns_can_be_set_in_a_file(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "a,b,label\nx,y,0\nz,w,1\n")
-    pool, _ = pool_and_division({"name": "csv_text", "path": str(path), "text_columns": ["a", "b"]}, "data")
+    pool, _ = undivided({"name": "csv_text", "path": str(path), "text_columns": ["a", "b"]}, "data")
     assert texts_of(pool) == ["x y", "z w"]
     assert convert(tuple[str, ...], ["a", "b"], "text_columns") == ("a", "b")
 

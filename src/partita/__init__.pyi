@@ -10,6 +10,7 @@ from .algorithm import (
 )
 from .batching import Batching as Batching
 from .client import Client as Client
+from .datasets import from_dataset as from_dataset
 from .errors import DegenerateWarning as DegenerateWarning, DivergedError as DivergedError, PartitaError as PartitaError
 from .evaluation import Record as Record, Summary as Summary
 from .experiment import Experiment as Experiment

@@ -110,7 +110,7 @@ def federate(
     targets, classes = pool.targets, pool.classes
     if isinstance(inputs, Texts):
         training = torch.cat([each["train"] for each in roles])
-        inputs, targets, words = encode(inputs, targets, pool.kind, training.numpy(), vocabulary, length)
+        inputs, targets, words = encode(inputs, targets, pool.kind, training.numpy(), vocabulary, length or pool.length)
         facts["vocabulary"] = words
         classes = words if pool.kind == "next_word" else classes
     preparation = pool.preparation

@@ -45,6 +45,8 @@ class Pool:
     client_names: Sequence[str] = ()
     official_test: Tensor | None = None
     preparation: Preparation = AS_STORED
+    length: int | None = None
+    """How many words of a text are looked at, unless told otherwise."""
     facts: Mapping[str, int] = field(default_factory=dict)
     rows_identify: bool = True
     """Whether equal inputs mean the same sample. Not so for ratings: many people rate the same film."""

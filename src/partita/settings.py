@@ -47,10 +47,12 @@ def arguments(
     *,
     without: tuple[str, ...] = (),
     defaults: Settings | None = None,
+    complete: bool = True,
 ) -> dict[str, Any]:
     """Arguments for a function, of the types it wants; unknown keys are errors with a suggestion.
 
-    `without` are parameters that no settings can give; `defaults` replace those of the signature.
+    `without` are parameters that no settings can give; `defaults` replace those of the signature; what is not `complete`
+    may lack some.
     """
     parameters = {n: p for n, p in inspect.signature(make).parameters.items() if n not in without}
     hints = get_type_hints(make)
@@ -59,7 +61,7 @@ def arguments(
         if key not in known:
             raise PartitaError(_unknown_key(key, known, where))
     missing = [name for name, default in known.items() if default is inspect.Parameter.empty and name not in settings]
-    if missing:
+    if missing and complete:
         raise PartitaError(f"{where or 'The experiment'} needs a value for {', '.join(missing)}.")
     return {k: convert(hints[k], value, f"{where}.{k}".lstrip("."), known[k]) for k, value in settings.items()}
 
@@ -196,7 +198,7 @@ def _model(value: object, where: str, default: object) -> Factory:
     """A factory that still lacks what the data say: the shape of an input and the number of classes."""
     name, rest = _name_and_rest(value, where)
     make = registry.get("models", name)
-    return partial(make, **arguments(make, rest, where, without=("shape", "classes", "client")))
+    return partial(make, **arguments(make, rest, where, without=("shape", "classes", "client"), complete=False))
 
 
 _CONVERSIONS: dict[Any, Callable[[object, str, object], Any]] = {

@@ -169,7 +169,12 @@ def facts_for(model: Factory, data: Federation, client: int) -> dict[str, Any]:
     wanted = parameters.keys() - bound.keys()
     if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()):
         wanted |= {"shape", "classes"}
-    return {name: fact for name, fact in known.items() if name in wanted}
+    facts = {name: fact for name, fact in known.items() if name in wanted}
+    for name, parameter in parameters.items():
+        optional = parameter.default is not inspect.Parameter.empty or parameter.kind is inspect.Parameter.VAR_KEYWORD
+        if not optional and name not in facts:
+            raise PartitaError(f"The network needs {name}, which {data.name} does not say. Set model.{name}.")
+    return facts
 
 
 @dataclass

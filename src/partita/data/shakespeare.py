@@ -22,7 +22,7 @@ def shakespeare(*, window: int = 80) -> Pool:
         raise PartitaError(f"Pieces of {window} characters: at least 2 are needed to predict one from another.")
     found = stored("shakespeare", text="characters") or _read()
     # Many say "Ay, my lord.": equal rows are not the same sample.
-    return replace(_cut(found, window), rows_identify=False)
+    return replace(_cut(found, window), rows_identify=False, length=window)
 
 
 def _read() -> Pool:

@@ -51,8 +51,8 @@ def arguments(
 ) -> dict[str, Any]:
     """Arguments for a function, of the types it wants; unknown keys are errors with a suggestion.
 
-    `without` are parameters that no settings can give; `defaults` replace those of the signature; what is not `complete`
-    may lack some.
+    `without` are parameters that no settings can give; `defaults` replace those of the signature; not `complete`
+    arguments may lack some.
     """
     parameters = {n: p for n, p in inspect.signature(make).parameters.items() if n not in without}
     hints = get_type_hints(make)

@@ -236,6 +236,22 @@ def test_a_selection_shares_the_storage() -> None:
     assert torch.equal(part.inputs[0], torch.full((3,), 7.0))
 
 
+def change_first_value(federation: Federation) -> None:
+    """What another process does to the data it was given."""
+    torch.set_num_threads(1)
+    federation.samples.stored[0] = 99.0
+    assert len(federation[150].train)
+
+
+def test_processes_share_the_data_without_a_copy() -> None:
+    federation = federate(toy(4000, tested=False), iid(clients=200))
+    child = torch.multiprocessing.get_context("spawn").Process(target=change_first_value, args=(federation,))
+    child.start()
+    child.join(60)
+    assert child.exitcode == 0
+    assert torch.equal(federation.samples.stored[0], torch.full((3,), 99.0))
+
+
 # Clients that differ in their personal part
 
 

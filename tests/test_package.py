@@ -5,6 +5,7 @@ import doctest
 import importlib
 import importlib.metadata
 import inspect
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -203,3 +204,12 @@ def test_the_version_is_that_of_the_distribution() -> None:
 def test_types_are_shipped() -> None:
     assert (ROOT / "py.typed").exists()
     assert (ROOT / "__init__.pyi").exists()
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/data.md"])
+def test_python_on_pages_runs(page: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (Path(__file__).resolve().parent.parent / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert blocks
+    for block in blocks:
+        exec(compile(block, page, "exec"), {})

@@ -124,7 +124,7 @@ def federate(
         held_out = frozenset(order[:newcomers].tolist())
     return Federation(
         samples=Samples(inputs, targets, preparation=preparation),
-        roles=roles,
+        roles=_in_one_piece(roles),
         classes=classes,
         name=pool.name,
         kind=pool.kind,
@@ -156,6 +156,13 @@ def _roles(share: Share, pool: Pool, validation: float, seed: int, client: int) 
         train, validated = train[~chosen], train[chosen]
     rows: dict[Role, Rows] = {"train": train, "validation": validated, "test": share.test}
     return {role: torch.from_numpy(np.ascontiguousarray(each, dtype=np.int64)) for role, each in rows.items()}
+
+
+def _in_one_piece(roles: Sequence[Mapping[Role, Tensor]]) -> list[dict[Role, Tensor]]:
+    """The same rows as parts of one tensor, so that processes share one piece of memory and not thousands."""
+    sizes = [len(rows) for each in roles for rows in each.values()]
+    parts = iter(torch.split(torch.cat([rows for each in roles for rows in each.values()]), sizes))
+    return [{role: next(parts) for role in each} for each in roles]
 
 
 def _label_sets(pool: Pool, roles: Sequence[Mapping[Role, Tensor]]) -> list[Tensor]:

@@ -27,9 +27,10 @@ from partita.errors import DegenerateWarning, DivergedError, PartitaError
 from partita.federation import Federation
 from partita.optimizers import SGD
 from partita.phases import Phase
+from partita.result import Result
 from partita.samples import Samples
 from partita.selectors import NETWORK, NOTHING, where
-from partita.simulation import Result, simulate
+from partita.simulation import simulate
 from partita.task import Task
 from partita.tensors import Tensors
 from toys import small_federation, small_network

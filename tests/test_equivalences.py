@@ -35,11 +35,12 @@ from partita.network import Network
 from partita.optimizers import SGD
 from partita.phases import Phase
 from partita.randomness import Moment
+from partita.result import Result
 from partita.runners.reference import run_phase
 from partita.samples import Samples
 from partita.selectors import HEAD, NETWORK, NOTHING, last_blocks
 from partita.server import Averaging, Update
-from partita.simulation import Result, participants, simulate
+from partita.simulation import participants, simulate
 from partita.tensors import Tensors, only, under
 from toys import small_federation, small_network
 

@@ -20,8 +20,9 @@ from partita.experiment import DEFAULTS, Experiment, Pretraining, make, read
 from partita.models.mlp import mlp
 from partita.optimizers import SGD, adam
 from partita.pool import Pool, pool
+from partita.result import Progress
 from partita.server import Averaging
-from partita.simulation import Progress, simulate
+from partita.simulation import simulate
 from toys import small_federation
 
 DATA = small_federation((8, 6))

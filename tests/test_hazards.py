@@ -35,11 +35,12 @@ from partita.network import Network
 from partita.optimizers import SGD, Optimizer, adam, yogi
 from partita.phases import Phase
 from partita.randomness import Moment
+from partita.result import Result
 from partita.runners.reference import run_phase
 from partita.schedules import Schedule
 from partita.selectors import NOTHING
 from partita.server import Averaging, Update
-from partita.simulation import Result, participants, simulate
+from partita.simulation import participants, simulate
 from partita.split import Split
 from partita.splits.dirichlet import dirichlet
 from partita.splits.iid import iid

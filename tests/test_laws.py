@@ -43,11 +43,12 @@ from partita.federation import Federation
 from partita.optimizers import SGD, Optimizer, adagrad, adam, yogi
 from partita.phases import Phase, Stage
 from partita.randomness import Moment
+from partita.result import Result
 from partita.runners.reference import run_phase
 from partita.samples import Samples
 from partita.selectors import BODY, INPUT, NETWORK
 from partita.server import Averaging
-from partita.simulation import Result, participants, simulate
+from partita.simulation import participants, simulate
 from partita.task import Task
 from partita.tensors import Tensors, network_name
 from toys import small_federation, small_network

@@ -39,9 +39,10 @@ from partita.optimizers import SGD
 from partita.pool import Kind
 from partita.samples import Samples
 from partita.selectors import Selector, group, last_blocks, last_tensors, matches
-from partita.settings import Factory, convert
+from partita.settings import convert
 from partita.simulation import simulate
 from partita.task import Task
+from partita.tasks import Factory
 from partita.tensors import Tensors
 
 CIFAR, EMNIST, LANDMARKS = (3, 32, 32), (1, 28, 28), (3, 224, 224)

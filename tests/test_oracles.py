@@ -31,11 +31,12 @@ from partita.batching import Batching
 from partita.client import Client
 from partita.optimizers import SGD, adam
 from partita.randomness import Moment, generator
+from partita.result import Result
 from partita.runners.reference import run_phase
 from partita.schedules import DECAY
 from partita.selectors import WEIGHTS, last_blocks, where
 from partita.server import Averaging
-from partita.simulation import Result, participants, simulate
+from partita.simulation import participants, simulate
 from toys import small_federation, small_network
 
 SEED, PARTICIPATION, BATCH = 3, 0.6, 4

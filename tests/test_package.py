@@ -35,10 +35,12 @@ LAYERS = (
     "server",
     "algorithm",
     "algorithms data models runners",
-    "checks evaluation registry",
+    "checks evaluation registry tasks traffic",
+    "result",
     "simulation",
     "describe settings",
     "demonstration experiment",
+    "runs",
     "terminal",
     "cli",
 )

@@ -18,9 +18,10 @@ from partita.randomness import Moment
 from partita.schedules import DECAY, Schedule
 from partita.selectors import BODY, HEAD, WEIGHTS, Selector
 from partita.server import Averaging
-from partita.settings import Factory, build, convert
+from partita.settings import build, convert
 from partita.splits.dirichlet import dirichlet
 from partita.task import Task
+from partita.tasks import Factory
 from toys import small_network
 
 NAMES = Task(small_network()).network

@@ -19,6 +19,7 @@ from .optimizers import SGD as SGD, adagrad as adagrad, adam as adam, yogi as yo
 from .penalties import Proximal as Proximal
 from .phases import Phase as Phase
 from .pool import Pool as Pool
+from .result import Result as Result
 from .samples import Samples as Samples
 from .schedules import CONSTANT as CONSTANT, decay as decay, exponential as exponential, linear as linear, step as step
 from .selectors import (
@@ -41,7 +42,7 @@ from .selectors import (
     where as where,
 )
 from .server import Averaging as Averaging, Update as Update
-from .simulation import Result as Result, simulate as simulate
+from .simulation import simulate as simulate
 from .task import Task as Task
 from .views import PLAIN as PLAIN, View as View
 

@@ -128,8 +128,9 @@ def describe(
     from .algorithm import Algorithm
     from .describe import describe as resolve
     from .experiment import read
-    from .settings import Factory, convert
+    from .settings import convert
     from .task import Task
+    from .tasks import Factory
 
     try:
         sides = tuple(int(side) for side in shape.split(","))

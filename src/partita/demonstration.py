@@ -14,7 +14,8 @@ from .data.digits import digits
 from .federation import federate
 from .models.mlp import mlp
 from .optimizers import SGD
-from .simulation import Progress, Result, simulate
+from .result import Progress, Result
+from .simulation import simulate
 
 RATE = SGD(0.1)
 METHODS: dict[str, Callable[[], Algorithm]] = {

@@ -13,8 +13,8 @@ from .gradients import PLAIN_GRADIENT
 from .phases import Phase, Stage
 from .registry import summary
 from .samples import Samples
-from .simulation import size
 from .task import Task
+from .traffic import size
 from .views import PLAIN
 
 

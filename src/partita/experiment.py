@@ -1,8 +1,9 @@
 """What is run? An experiment: algorithm, network, data, and how long; from a TOML file or from options."""
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,15 +11,21 @@ from .algorithm import Algorithm
 from .batching import Batching
 from .errors import PartitaError
 from .federation import Federation
+from .result import Progress, Result
 from .server import Averaging
-from .settings import Factory, Settings, build
-from .simulation import Progress, Result, simulate
+from .settings import Settings, build
+from .simulation import Checkpoint, simulate
 from .task import Buffers
+from .tasks import Factory
+from .tensors import Tensors
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
+
+OnRound = Callable[[str, Progress], None]
 
 
 @dataclass(frozen=True)
@@ -49,34 +56,34 @@ class Experiment:
     evaluation_batch: int = 512
     oracle_validation: bool = False
 
-    def run(self, on_round: Callable[[str, Progress], None] | None = None) -> Result:
-        """Pre-train if asked for, then run; `on_round` is told the stage and the progress."""
-        algorithm, weights = self._with_server(), None
-        if self.pretrain:
-            first = self._simulate("pretrain", self.pretrain.algorithm, self.pretrain.rounds, None, on_round)
-            weights = first.network_weights()
-        return self._simulate("run", algorithm, self.rounds, weights, on_round)
+    @property
+    def stages(self) -> list["Stage"]:
+        """What is run one after another, each from the network of the one before."""
+        own = Stage("run", self._with_server(), self.rounds)
+        return [Stage("pretrain", self.pretrain.algorithm, self.pretrain.rounds), own] if self.pretrain else [own]
 
-    def _with_server(self) -> Algorithm:
-        if self.server is None:
-            return self.algorithm
-        if not isinstance(self.algorithm.server, Averaging):
-            raise PartitaError(f"{self.algorithm.label} has its own server, which cannot be replaced.")
-        return replace(self.algorithm, server=self.server)
+    def run(self, on_round: OnRound | None = None) -> Result:
+        """Run all stages; `on_round` is told the stage and the progress."""
+        weights: Tensors = {}
+        for stage in self.stages:
+            result = self.simulate(stage, weights, on_round)
+            weights = result.network_weights()
+        return result
 
-    def _simulate(
+    def simulate(
         self,
-        stage: str,
-        algorithm: Algorithm,
-        rounds: int,
-        weights: Any,
-        on_round: Callable[[str, Progress], None] | None,
+        stage: "Stage",
+        weights: Tensors,
+        on_round: OnRound | None = None,
+        start: Checkpoint | None = None,
+        own: MutableMapping[int, Tensors] | None = None,
     ) -> Result:
+        """Run one stage, perhaps from where it was before."""
         return simulate(
-            algorithm,
+            stage.algorithm,
             self.model,
             self.data,
-            rounds=rounds,
+            rounds=stage.rounds,
             seed=self.seed,
             participation=self.participation,
             batching=self.batching,
@@ -86,8 +93,24 @@ class Experiment:
             evaluate_every=self.evaluate_every,
             evaluation_batch=self.evaluation_batch,
             oracle_validation=self.oracle_validation,
-            on_round=(lambda progress: on_round(stage, progress)) if on_round else None,
+            on_round=partial(on_round, stage.name) if on_round else None,
+            start=start,
+            own=own,
         )
+
+    def _with_server(self) -> Algorithm:
+        if self.server is None:
+            return self.algorithm
+        if not isinstance(self.algorithm.server, Averaging):
+            raise PartitaError(f"{self.algorithm.label} has its own server, which cannot be replaced.")
+        return replace(self.algorithm, server=self.server)
+
+
+@dataclass(frozen=True)
+class Stage:
+    name: str
+    algorithm: Algorithm
+    rounds: int
 
 
 DEFAULTS: Settings = {"algorithm": "fedper", "model": "mlp", "data": "digits"}

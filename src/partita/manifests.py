@@ -32,6 +32,20 @@ def content_hash(pool: Pool) -> str:
     return digest.hexdigest()
 
 
+def fingerprint(federation: "Federation") -> str:
+    """SHA-256 of the data and of who has which rows in which role."""
+    digest = hashlib.sha256()
+    for array in (federation.samples.stored.numpy(), federation.samples.targets.numpy()):
+        digest.update(f"{array.dtype}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    for roles in federation.roles:
+        for role in ROLES:
+            digest.update(f"{role}{len(roles[role])}".encode())
+            digest.update(np.ascontiguousarray(roles[role].numpy()).data)
+    digest.update(repr(sorted(federation.newcomers)).encode())
+    return digest.hexdigest()
+
+
 def write(pool: Pool, federation: "Federation", path: Path) -> str:
     """Write a federation's division of a pool; returns its hash."""
     body = {

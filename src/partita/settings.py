@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from torch import nn
-
 from . import registry
 from .algorithm import Algorithm
 from .errors import PartitaError, unknown
@@ -23,8 +21,8 @@ from .schedules import Schedule
 from .selectors import Selector
 from .split import Split
 from .splits.dirichlet import dirichlet
+from .tasks import Factory
 
-Factory = Callable[..., nn.Module]
 Settings = Mapping[str, object]
 Made = TypeVar("Made")
 

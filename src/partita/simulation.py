@@ -1,15 +1,14 @@
 """What happens when clients and a server follow an algorithm for some rounds, all on this machine?"""
 
-import inspect
 import math
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, MutableMapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from .algorithm import (
     Algorithm,
@@ -27,129 +26,28 @@ from .batching import Batching
 from .checks import check_agreement, check_algorithm, check_clients, check_data, check_evaluation
 from .client import Client
 from .errors import PartitaError
-from .evaluation import Model, Record, Summary, measure, summarize
+from .evaluation import Model, Record, measure
 from .federation import Federation, federate
 from .objectives import OBJECTIVES, Loss, Measure
 from .pool import Pool
-from .randomness import Moment, generator, seeded
+from .randomness import Moment, generator
+from .result import Progress, Result
 from .runners.reference import run_phase as reference
 from .samples import Samples
-from .server import Update
 from .task import Buffers, Task
+from .tasks import Factory, Tasks, facts_for
 from .tensors import Tensors
-
-Factory = Callable[..., nn.Module]
-
-
-@dataclass(frozen=True)
-class Progress:
-    """What is known after a round: rounds done, seconds taken, and accuracy where it was measured."""
-
-    round: int
-    rounds: int
-    seconds: float
-    metric: str
-    accuracy: Summary | None
+from .traffic import Traffic, traffic
 
 
 @dataclass(frozen=True)
-class Traffic:
-    """Bytes of one client in one round."""
+class Checkpoint:
+    """Where a simulation was after some rounds, to go on from there."""
 
     round: int
-    client: int
-    down: int
-    up: int
-
-
-@dataclass(frozen=True, eq=False)
-class Result:
-    """Everything a simulation leaves: metrics by client, the server's state, and what every client keeps."""
-
-    algorithm: Algorithm
-    task: Task
-    data: Federation
-    rounds: int
-    seed: int
-    protocol: dict[str, object]
     state: Tensors
-    own: dict[int, Tensors]
-    records: list[Record] = field(default_factory=list)
-    traffic: list[Traffic] = field(default_factory=list)
-
-    @property
-    def model(self) -> Model:
-        """The model that the method is meant to be used with."""
-        return "after_finetune" if self.algorithm.finetune else "before_local"
-
-    @property
-    def metric(self) -> str:
-        """What a score is: accuracy, or the root of the mean squared error."""
-        return "RMSE" if self.data.kind == "regression" else "accuracy"
-
-    def select(
-        self,
-        model: Model | None = None,
-        *,
-        round: int | None = None,
-        role: Literal["validation", "test"] = "test",
-        newcomers: bool = False,
-    ) -> list[Record]:
-        """Records by client: of the model that is meant to be used, of the last round and of those who train.
-
-        Newcomers, which never train, are told apart.
-        """
-        wanted = (model or self.model, self.rounds if round is None else round, role)
-        found = [
-            record
-            for record in self.records
-            if (record.model, record.round, record.role) == wanted
-            and (record.client in self.data.newcomers) == newcomers
-        ]
-        if not found:
-            known = sorted({(record.model, record.round) for record in self.records})
-            raise PartitaError(f"Nothing was recorded for {wanted}. Recorded (model, round): {known}.")
-        return found
-
-    def accuracy(
-        self,
-        model: Model | None = None,
-        *,
-        round: int | None = None,
-        role: Literal["validation", "test"] = "test",
-        newcomers: bool = False,
-    ) -> Summary:
-        """The score over clients: accuracy, or for regression the root of the mean squared error."""
-        return summarize(self.select(model, round=round, role=role, newcomers=newcomers))
-
-    @property
-    def bytes_per_round(self) -> float:
-        """Down and up, of all clients that took part."""
-        return sum(each.down + each.up for each in self.traffic) / self.rounds
-
-    def as_dict(self) -> dict[str, object]:
-        """What can be written as JSON: everything but tensors."""
-        return {
-            "algorithm": self.algorithm.label,
-            "data": self.data.name,
-            "rounds": self.rounds,
-            "seed": self.seed,
-            "protocol": self.protocol,
-            "model": self.model,
-            "metric": self.metric,
-            "accuracy": asdict(self.accuracy()),
-            "newcomers": asdict(self.accuracy(newcomers=True)) if self.data.newcomers else None,
-            "bytes_per_round": self.bytes_per_round,
-            "records": [asdict(record) for record in self.records],
-        }
-
-    def network_weights(self) -> Tensors:
-        """The server's network; parts that never leave the clients have their initial weights."""
-        moment = Moment(self.rounds, self.rounds, self.seed)
-        received = self.algorithm.server.download(self.state, -1, moment)
-        nothing = self.data.samples.take(slice(0))
-        initial = self.algorithm.expand(Client(-1, self.task, nothing, nothing, moment))
-        return {name: received.get(name, initial[name]) for name in self.task.weights}
+    records: Sequence[Record]
+    traffic: Sequence[Traffic]
 
 
 def participants(count: int, fraction: float, moment: Moment) -> list[int]:
@@ -159,50 +57,6 @@ def participants(count: int, fraction: float, moment: Moment) -> list[int]:
     chosen = max(math.floor(fraction * count + 1e-9), 1)
     order = torch.randperm(count, generator=generator(moment.seed, "participants", moment.round))
     return sorted(order[:chosen].tolist())
-
-
-def facts_for(model: Factory, data: Federation, client: int) -> dict[str, Any]:
-    """What a factory asks for of what the data and the client say."""
-    known = {"shape": data.shape, "classes": data.classes_of(client), "client": client, **data.facts}
-    parameters = inspect.signature(model).parameters
-    bound = model.keywords if isinstance(model, partial) else {}
-    wanted = parameters.keys() - bound.keys()
-    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()):
-        wanted |= {"shape", "classes"}
-    facts = {name: fact for name, fact in known.items() if name in wanted}
-    for name, parameter in parameters.items():
-        optional = parameter.default is not inspect.Parameter.empty or parameter.kind is inspect.Parameter.VAR_KEYWORD
-        if not optional and name not in facts:
-            raise PartitaError(f"The network needs {name}, which {data.name} does not say. Set model.{name}.")
-    return facts
-
-
-@dataclass
-class Tasks:
-    """A task for every client: one and the same, unless the network depends on the client.
-
-    A module is taken as it is; a factory makes weights that depend on the seed alone.
-    """
-
-    model: nn.Module | Factory
-    data: Federation
-    seed: int
-    weights: Tensors
-    make_task: Callable[[nn.Module], Task]
-    made: dict[str, Task] = field(default_factory=dict)
-
-    def __getitem__(self, client: int) -> Task:
-        facts = {} if isinstance(self.model, nn.Module) else facts_for(self.model, self.data, client)
-        key = repr(facts)
-        if key not in self.made:
-            if isinstance(self.model, nn.Module):
-                module = self.model
-            else:
-                with seeded(self.seed, "weights"):
-                    module = self.model(**facts)
-            self.made[key] = self.make_task(module)
-            _replace_weights_(self.made[key], self.weights)
-        return self.made[key]
 
 
 def simulate(
@@ -224,6 +78,8 @@ def simulate(
     evaluation_batch: int = 512,
     oracle_validation: bool = False,
     on_round: Callable[[Progress], None] | None = None,
+    start: Checkpoint | None = None,
+    own: MutableMapping[int, Tensors] | None = None,
     run_phase: RunPhase = reference,
 ) -> Result:
     """Run an algorithm and evaluate it on all clients every so many rounds and at the end.
@@ -235,7 +91,8 @@ def simulate(
 
     `weights` replaces initial weights by name, for instance with another result's `network_weights()`.
     `oracle_validation` hands the test data out as validation data, to reproduce publications that did so; the result
-    says so.
+    says so. `start` continues where another simulation of the same arguments was, with what its clients kept in `own`,
+    which is changed in place.
     """
     if rounds < 1:
         raise PartitaError(f"{rounds} rounds: at least 1 is needed.")
@@ -258,9 +115,11 @@ def simulate(
     check_data(algorithm, tasks[0], data.sizes, batching)
     check_evaluation(data, tasks[0], evaluation_batch)
     check_algorithm(algorithm, simulation.client(0, simulation.moment(0)))
-    start = simulation.moment(0)
-    others = (simulation.client(number, start) for number in simulation.different)
-    check_agreement(algorithm, simulation.client(0, start), others)
+    first = simulation.moment(0)
+    others = (simulation.client(number, first) for number in simulation.different)
+    check_agreement(algorithm, simulation.client(0, first), others)
+    states: MutableMapping[int, Tensors] = {} if own is None else own
+    start = start or Checkpoint(0, initial_state(algorithm, simulation.server_client(), data.sizes), (), ())
     result = Result(
         algorithm,
         tasks[0],
@@ -275,20 +134,40 @@ def simulate(
             "evaluation_batch": evaluation_batch,
             "oracle_validation": oracle_validation,
         },
-        state=initial_state(algorithm, simulation.server_client(), data.sizes),
-        own={},
+        state=start.state,
+        own=states,
+        records=list(start.records),
+        traffic=list(start.traffic),
     )
     trainers = [client for client in range(len(data)) if client not in data.newcomers]
-    for number in range(rounds):
+    for number in range(start.round, rounds):
         began = time.perf_counter()
         moment = simulation.moment(number)
         due = number + 1 == rounds or (evaluate_every > 0 and (number + 1) % evaluate_every == 0)
         chosen = [trainers[at] for at in participants(len(trainers), participation, moment)]
-        result = simulation.round(result, chosen, moment, evaluate=due)
+        done = simulation.round(result, chosen, moment)
+        states.update(done.own)
+        result = replace(result, state=done.state, traffic=result.traffic + done.traffic)
+        records = simulation.evaluate(result, done, moment) if due else []
+        result = replace(result, records=result.records + records)
         if on_round:
             accuracy = result.accuracy(round=number + 1) if due else None
-            on_round(Progress(number + 1, rounds, time.perf_counter() - began, result.metric, accuracy))
+            seconds = time.perf_counter() - began
+            on_round(
+                Progress(number + 1, rounds, seconds, result.metric, accuracy, result, done.own, records, done.traffic)
+            )
     return result
+
+
+@dataclass(frozen=True)
+class _Round:
+    """What a round makes of the state."""
+
+    clients: Sequence[Client]
+    trained: Sequence[Trained]
+    state: Tensors
+    own: dict[int, Tensors]
+    traffic: list[Traffic]
 
 
 @dataclass(frozen=True)
@@ -338,24 +217,22 @@ class _Simulation:
         received = self.algorithm.server.download(result.state, number, moment)
         return replace(self.client(number, moment), own=result.own.get(number, {}), received=received)
 
-    def round(self, result: Result, chosen: Sequence[int], moment: Moment, *, evaluate: bool) -> Result:
+    def round(self, result: Result, chosen: Sequence[int], moment: Moment) -> "_Round":
         clients = [self.with_state(result, number, moment) for number in chosen]
         trained = client_round(self.algorithm, clients, self.run_phase)
         updates = [each.update for each in trained]
-        state = server_round(self.algorithm, result.state, updates, moment, self.server_client(), self.run_phase)
-        own = result.own | {client.id: each.own for client, each in zip(clients, trained, strict=True)}
-        traffic = [_traffic(client, update) for client, update in zip(clients, updates, strict=True)]
-        new = replace(result, state=state, own=own, traffic=result.traffic + traffic)
-        if not evaluate:
-            return new
-        return replace(new, records=result.records + self.evaluate(new, clients, trained, moment))
+        return _Round(
+            clients,
+            trained,
+            state=server_round(self.algorithm, result.state, updates, moment, self.server_client(), self.run_phase),
+            own={client.id: each.own for client, each in zip(clients, trained, strict=True)},
+            traffic=[row for pair in zip(clients, updates, strict=True) for row in traffic(*pair)],
+        )
 
-    def evaluate(
-        self, result: Result, trained_clients: Sequence[Client], trained: Sequence[Trained], moment: Moment
-    ) -> list[Record]:
+    def evaluate(self, result: Result, done: "_Round", moment: Moment) -> list[Record]:
         """Every model of the method on every client's validation and test data."""
         records = []
-        for client, each in zip(trained_clients, trained, strict=True):
+        for client, each in zip(done.clients, done.trained, strict=True):
             records += self.records(client, each.tensors, "after_local", moment)
         # The download after this round is that of the next.
         after = replace(moment, round=moment.round + 1)
@@ -389,26 +266,3 @@ class _Simulation:
             for sums in [measure(self.algorithm, client, tensors, samples, self.evaluation_batch)]
             if sums["count"]
         ]
-
-
-def _replace_weights_(task: Task, weights: Tensors) -> None:
-    for name, tensor in weights.items():
-        if name not in task.weights or task.weights[name].shape != tensor.shape:
-            raise PartitaError(f"Given weights do not fit the network: {name} of shape {tuple(tensor.shape)}.")
-        task.weights[name] = tensor.detach().clone()
-
-
-def _traffic(client: Client, update: Update) -> Traffic:
-    return Traffic(
-        round=client.moment.round + 1,
-        client=client.id,
-        down=sum(size(tensor) for tensor in client.received.values()),
-        up=sum(size(value, (update.mask or {}).get(name)) for name, value in update.values.items()),
-    )
-
-
-def size(tensor: Tensor, mask: Tensor | None = None) -> int:
-    """Bytes on the wire; of a masked tensor the entries sent and a bit for each entry."""
-    if mask is None:
-        return tensor.numel() * tensor.element_size()
-    return int(mask.sum()) * tensor.element_size() + math.ceil(tensor.numel() / 8)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .describe import Description
     from .evaluation import Summary
     from .federation import Federation
-    from .simulation import Progress, Result
+    from .result import Progress, Result
 
     OnRound = Callable[[str, Progress], None]
 

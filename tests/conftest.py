@@ -1,8 +1,18 @@
 """One thread: small tensors, and as many test processes as cores. Random tests are the same on every run."""
 
+from pathlib import Path
+
+import pytest
 import torch
 from hypothesis import settings
 
 torch.set_num_threads(1)
 settings.register_profile("partita", deadline=None, derandomize=True)
 settings.load_profile("partita")
+
+
+@pytest.fixture
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The test works in an empty folder, where runs may be left."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path

@@ -26,6 +26,8 @@ COMMAND = (sys.executable, "-c", "from partita.cli import main; main()")
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
 ENVIRONMENT = {key: value for key, value in os.environ.items() if key not in ("FORCE_COLOR", "TTY_COMPATIBLE")}
 
+pytestmark = pytest.mark.usefixtures("own_folder")
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -106,7 +108,7 @@ def test_a_run_with_options(ask: Ask) -> None:
 
 
 def test_a_run_for_machines(ask: Ask) -> None:
-    answer = ask("run", *SMALL, "algorithm.epochs=1", "--json")
+    answer = ask("run", *SMALL, "algorithm.epochs=1", "--no-save", "--json")
     assert (answer.code, answer.err) == (0, "")
     result = json.loads(answer.out)
     assert result["settings"]["algorithm"] == {"name": "fedper", "epochs": 1}
@@ -115,8 +117,8 @@ def test_a_run_for_machines(ask: Ask) -> None:
     assert {record["model"] for record in result["records"]} == {"initial", "before_local", "after_local"}
     assert {record["role"] for record in result["records"]} == {"validation", "test"}
     assert all(0 <= record["correct"] <= record["count"] for record in result["records"])
-    assert ask("run", *SMALL, "algorithm.epochs=1", "--json") == answer, "the same again"
-    assert ask("run", *SMALL, "algorithm.epochs=1", "--json", "--seed", "1").out != answer.out
+    assert ask("run", *SMALL, "algorithm.epochs=1", "--no-save", "--json") == answer, "the same again"
+    assert ask("run", *SMALL, "algorithm.epochs=1", "--no-save", "--json", "--seed", "1").out != answer.out
 
 
 def test_a_run_of_a_file_with_changes(ask: Ask, tmp_path: Path) -> None:
@@ -278,7 +280,7 @@ def test_demo(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_plain_lines_where_there_is_no_terminal() -> None:
     done = subprocess.run([*COMMAND, "run", *SMALL], capture_output=True, text=True, env=ENVIRONMENT, timeout=60)
     assert done.returncode == 0
-    assert re.fullmatch(r"run: round 1/1, accuracy [\d.]+ ± [\d.]+ %\n", done.stderr)
+    assert re.fullmatch(r"run: round 1/1, accuracy [\d.]+ ± [\d.]+ %\nKept in runs.fedper-digits-1\. .*\n", done.stderr)
     assert not CONTROL.search(done.stdout + done.stderr)
 
 
@@ -332,3 +334,52 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
         assert running.stderr
         running.stdout.close()
         assert running.stderr.read() == ""
+
+
+def test_a_run_is_kept_and_shown(ask: Ask, own_folder: Path) -> None:
+    made = ask("run", *SMALL, "-o", "mine")
+    assert made.code == 0
+    assert "partita show mine" in made.err
+    shown = ask("show", "mine")
+    assert "fedper, 3 clients of digits: done" in shown.out
+    assert "1 of 1 rounds" in shown.out
+    told = json.loads(ask("show", "mine", "--json").out)
+    assert (told["done"], told["status"], told["label"]) == (1, "done", "fedper")
+    assert told["environment"]["packages"]["torch"]
+    assert "mine" in ask("runs", ".").out
+    assert ask("run", *SMALL, "-o", "mine").code == 2, "a run is not overwritten"
+    exported = ask("export", "mine", "--csv", "tables")
+    assert exported.code == 0
+    rows = (own_folder / "tables" / "metrics.csv").read_text().splitlines()
+    assert rows[0] == "round,client,model,role,count,correct,loss"
+    assert len(rows) == 1 + len(told["records"])
+
+
+def test_what_is_no_run_is_named(ask: Ask) -> None:
+    for command in ("show", "resume"):
+        answer = ask(command, "nowhere")
+        assert answer.code == 2
+        assert "holds no run" in answer.err
+    assert "No runs in" in ask("runs").err
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_is_resumed_to_the_same_result(ask: Ask, sent: signal.Signals) -> None:
+    long = ("rounds=25", "evaluate_every=5", "algorithm.epochs=2", "data.split=iid", "data.split.clients=3")
+    running = subprocess.Popen(
+        [*COMMAND, "run", *long, "-o", "cut"], stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
+    )
+    assert running.stderr is not None
+    running.stderr.readline()
+    running.send_signal(sent)
+    rest = running.stderr.read()
+    if running.wait(60) == 0:
+        pytest.skip("it was done before the signal came")
+    assert running.returncode == 130
+    assert "partita resume cut" in rest
+    assert "Traceback" not in rest
+    assert "Continue with: partita resume cut" in ask("show", "cut").out
+    resumed = json.loads(ask("resume", "cut", "--json").out)
+    whole = json.loads(ask("run", *long, "--no-save", "--json").out)
+    assert resumed["records"] == whole["records"]
+    assert resumed["bytes_per_round"] == whole["bytes_per_round"]

@@ -20,6 +20,8 @@ from partita.result import Result
 from partita.simulation import simulate
 from toys import small_federation, small_network
 
+pytestmark = pytest.mark.usefixtures("own_folder")
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:

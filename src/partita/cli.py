@@ -1,17 +1,23 @@
 """The command line. Torch is imported only by the commands that need it, so that help is quick."""
 
 import json
+import signal
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from . import terminal
 from .errors import PartitaError
+
+if TYPE_CHECKING:
+    from .result import Result
 
 app = typer.Typer(
     name="partita",
@@ -63,17 +69,22 @@ def run(
     data: Annotated[str | None, typer.Option("--data", "-d", help="See: partita list data")] = None,
     rounds: Annotated[int | None, typer.Option("--rounds", "-r", help="How many rounds.")] = None,
     seed: Annotated[int | None, typer.Option("--seed", "-s", help="Decides everything random.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The run's folder; by default a new one in runs/.")
+    ] = None,
+    save: Annotated[bool, typer.Option(help="Keep the run, so that it can be resumed and shown.")] = True,
+    commit_every: Annotated[int, typer.Option(help="Rounds between commits.")] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Run an experiment and show its result.
+    """Run an experiment and show its result. The run is kept in a folder, and can be resumed if it is interrupted.
 
     Examples:
 
     partita run --algorithm fedper --rounds 20
 
-    partita run experiment.toml rounds=50 algorithm.optimizer.lr=0.05
+    partita run experiment.toml rounds=50 algorithm.optimizer.lr=0.05 --output runs/mine
 
-    partita run algorithm=flayer algorithm.on=fedper data.split.clients=50 data.split.alpha=0.5
+    partita run algorithm=flayer algorithm.on=fedper data.split.clients=30 data.split.alpha=0.5 --no-save
     """
     from .experiment import make, read
 
@@ -83,12 +94,104 @@ def run(
         changes.insert(0, experiment)
     options = {"algorithm": algorithm, "model": model, "data": data, "rounds": rounds, "seed": seed}
     settings = read(file, [*(f"{key}={value}" for key, value in options.items() if value is not None), *changes])
-    made = make(settings)
     _use_one_thread()
-    with terminal.show_progress(not as_json) as on_round:
-        result = made.run(on_round)
+    if not save:
+        with terminal.show_progress(not as_json) as on_round:
+            result = make(settings).run(on_round)
+        _show(result, {"settings": settings}, as_json)
+        return
+    from .runs.run import new_folder, start
+
+    folder = output or new_folder(Path("runs"), settings)
+    with _resumable(folder), terminal.show_progress(not as_json) as on_round:
+        result = start(settings, folder, interval=commit_every, on_round=on_round)
+    _show(result, {"settings": settings, "run": str(folder)}, as_json)
+    if not as_json:
+        terminal.tell(f"Kept in {folder}. Show it again with: partita show {folder}")
+
+
+Folder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
+
+
+@app.command()
+def resume(run: Folder, as_json: AsJson = False) -> None:
+    """Continue an interrupted run where it was; the result is the same to the bit as without the interruption.
+
+    Example: partita resume runs/fedper-digits-1
+    """
+    from .runs.run import resume as carry_on
+
+    _use_one_thread()
+    with _resumable(run), terminal.show_progress(not as_json) as on_round:
+        result = carry_on(run, on_round=on_round)
+    _show(result, {"run": str(run)}, as_json)
+
+
+@app.command()
+def show(run: Folder, as_json: AsJson = False) -> None:
+    """Show a run: what it is, how far it got, and its scores.
+
+    Example: partita show runs/fedper-digits-1
+    """
+    from .runs.view import view
+
+    found = view(run)
     if as_json:
-        print(json.dumps({"settings": settings, **result.as_dict()}))
+        print(json.dumps(found.as_dict()))
+    else:
+        terminal.print_run(found)
+
+
+@app.command("runs")
+def list_runs(
+    folder: Annotated[Path, typer.Argument(help="Where to look.")] = Path("runs"), as_json: AsJson = False
+) -> None:
+    """List the runs in a folder."""
+    from .runs.run import find_runs
+    from .runs.view import view
+
+    views = [view(path) for path in find_runs(folder)]
+    if as_json:
+        print(json.dumps([{"folder": str(each.folder), "done": each.done, **each.about} for each in views]))
+    elif views:
+        terminal.print_runs(views)
+    else:
+        terminal.tell(f"No runs in {folder}. Make one with: partita run")
+
+
+@app.command()
+def export(run: Folder, folder: Annotated[Path, typer.Option("--csv", help="Where to write the CSV files.")]) -> None:
+    """Write a run's metrics, traffic and rounds as CSV files.
+
+    Example: partita export runs/fedper-digits-1 --csv tables
+    """
+    from .runs.export import export_csv
+    from .runs.view import view
+
+    for path in export_csv(view(run), folder):
+        terminal.tell(str(path))
+
+
+@contextmanager
+def _resumable(folder: Path) -> Iterator[None]:
+    """Ctrl-C and SIGTERM drop the round in progress; what came before is kept, and can be continued."""
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    except KeyboardInterrupt:
+        terminal.tell(f"Interrupted. Nothing that was done is lost; continue with: partita resume {folder}")
+        raise typer.Exit(130) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _show(result: "Result", origin: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({**origin, **result.as_dict()}))
     else:
         terminal.print_result(result)
 

@@ -1,7 +1,7 @@
 """What does a person see? Progress, tables and messages on the terminal."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +14,15 @@ from .errors import DegenerateWarning
 
 if TYPE_CHECKING:
     from .describe import Description
-    from .evaluation import Summary
+    from .evaluation import Model, Summary
     from .federation import Federation
     from .result import Progress, Result
+    from .runs.view import View
 
     OnRound = Callable[[str, Progress], None]
 
 MOST_CLIENTS = 40
+ORACLE = "[bold]Oracle:[/] test data were handed out as validation data; compare with no other result."
 output = Console(width=None if sys.stdout.isatty() else 200, highlight=False)
 messages = Console(stderr=True, soft_wrap=not sys.stderr.isatty(), highlight=False)
 
@@ -95,24 +97,63 @@ def print_names(found: dict[str, str], kind: str) -> None:
 
 
 def print_result(result: "Result") -> None:
-    clients = f"{len(result.data)} clients of {result.data.name}"
-    output.print(f"[bold]{result.algorithm.label}[/], {result.rounds} rounds, {clients}")
-    rows = table(f"test {result.metric}", "mean ± spread", "all samples", "worst decile")
-    recorded = {record.model for record in result.records}
-    for model in ("initial", "before_local", "after_local", "after_finetune"):
-        if model in recorded:
-            summary = result.accuracy(model)
-            mark = " *" if model == result.model else ""
-            micro, worst = (score(value, result.metric) for value in (summary.micro, summary.worst_decile))
-            rows.add_row(model.replace("_", " ") + mark, spread(summary, result.metric), micro, worst)
-    if result.data.newcomers:
-        summary = result.accuracy(newcomers=True)
-        micro, worst = (score(value, result.metric) for value in (summary.micro, summary.worst_decile))
-        rows.add_row("new clients *", spread(summary, result.metric), micro, worst)
+    output.print(
+        f"[bold]{result.algorithm.label}[/], {result.rounds} rounds, {len(result.data)} clients of {result.data.name}"
+    )
+    models = {record.model: result.accuracy(record.model) for record in result.records if record.round == result.rounds}
+    newcomers = result.accuracy(newcomers=True) if result.data.newcomers else None
+    _print_scores(result.metric, models, result.model, newcomers)
+    if result.protocol["oracle_validation"]:
+        output.print(ORACLE)
+
+
+def print_run(view: "View") -> None:
+    """A stored run: what it is, how far it got, and its scores."""
+    about = view.about
+    output.print(
+        f"[bold]{escape(about['label'])}[/], {about['clients']} clients of {escape(about['data'])}: {about['status']}"
+    )
+    output.print(
+        f"{view.done} of {about['rounds']} rounds, {view.seconds_per_round:.2f} s and "
+        f"{view.bytes_per_round / 1e6:.2f} MB each; started {about['started']}"
+    )
+    if view.evaluated:
+        output.print(f"After round {view.evaluated[-1]}:")
+        newcomers = view.summaries(newcomers=True).get(about["model"])
+        _print_scores(about["metric"], dict(view.summaries()), about["model"], newcomers)
+    if about["oracle_validation"]:
+        output.print(ORACLE)
+    if about["status"] != "done":
+        output.print(f"Continue with: partita resume {view.folder}")
+
+
+def print_runs(views: "list[View]") -> None:
+    rows = table("run", "method", "data", "rounds", "score", "status")
+    for view in views:
+        used = view.summaries().get(view.about["model"])
+        rows.add_row(
+            str(view.folder),
+            escape(view.about["label"]),
+            escape(view.about["data"]),
+            f"{view.done}/{view.about['rounds']}",
+            spread(used, view.about["metric"]) if used else "-",
+            escape(view.about["status"].partition(":")[0]),
+        )
+    output.print(rows)
+
+
+def _print_scores(metric: str, models: "Mapping[Model, Summary]", used: str, newcomers: "Summary | None") -> None:
+    rows = table(f"test {metric}", "mean ± spread", "all samples", "worst decile")
+    order: tuple[Model, ...] = ("initial", "before_local", "after_local", "after_finetune")
+    named = {
+        model.replace("_", " ") + (" *" if model == used else ""): models[model] for model in order if model in models
+    }
+    if newcomers:
+        named["new clients *"] = newcomers
+    for name, summary in named.items():
+        rows.add_row(name, spread(summary, metric), score(summary.micro, metric), score(summary.worst_decile, metric))
     output.print(rows)
     output.print("* the model that the method is meant to be used with; mean and spread are over clients")
-    if result.protocol["oracle_validation"]:
-        output.print("[bold]Oracle:[/] test data were handed out as validation data; compare with no other result.")
 
 
 def print_comparison(results: "dict[str, Result]") -> None:

@@ -1,0 +1,28 @@
+"""How do a run's numbers get into other tools? As CSV files."""
+
+import csv
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, fields
+from pathlib import Path
+
+from ..evaluation import Record
+from ..traffic import Traffic
+from .view import View
+
+
+def export_csv(view: View, folder: Path) -> list[Path]:
+    """metrics.csv, traffic.csv and rounds.csv; returns their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return [
+        _write(folder / "metrics.csv", [field.name for field in fields(Record)], map(astuple, view.records)),
+        _write(folder / "traffic.csv", [field.name for field in fields(Traffic)], map(astuple, view.traffic)),
+        _write(folder / "rounds.csv", ["round", "seconds", "participants"], view.rounds),
+    ]
+
+
+def _write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Path:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(rows)
+    return path

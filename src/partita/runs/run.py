@@ -1,0 +1,128 @@
+"""How is an experiment run so that nothing is lost? In a folder of its own, and resumed from there."""
+
+import datetime
+import re
+from collections.abc import Mapping
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from ..errors import PartitaError
+from ..experiment import Experiment, OnRound, make
+from ..manifests import fingerprint
+from ..result import Progress, Result
+from ..simulation import Checkpoint
+from ..tensors import Tensors
+from .environment import environment
+from .recorder import Recorder
+from .states import States
+from .store import DATABASE, Store
+
+INTERVAL = 1
+BUDGET = 1 << 30
+"""Bytes of clients' states in memory; beyond that they are read from the store."""
+
+
+def start(
+    settings: Mapping[str, Any],
+    folder: Path,
+    *,
+    interval: int = INTERVAL,
+    budget: int = BUDGET,
+    on_round: OnRound | None = None,
+) -> Result:
+    """Run an experiment in a new folder; commits every `interval` rounds."""
+    if interval < 1:
+        raise PartitaError(f"A commit every {interval} rounds: it must be at least 1.")
+    experiment = make(settings)
+    about = {
+        "settings": dict(settings),
+        "label": experiment.algorithm.label,
+        "model": "after_finetune" if experiment.algorithm.finetune else "before_local",
+        "oracle_validation": experiment.oracle_validation,
+        "data": experiment.data.name,
+        "origin": _plain(experiment.data.origin),
+        "fingerprint": fingerprint(experiment.data),
+        "newcomers": sorted(experiment.data.newcomers),
+        "clients": len(experiment.data),
+        "rounds": experiment.rounds,
+        "metric": "RMSE" if experiment.data.kind == "regression" else "accuracy",
+        "environment": environment(),
+        "started": _now(),
+        "interval": interval,
+        "budget": budget,
+        "status": "running",
+    }
+    with Store.create(folder, about) as store:
+        return _carry_on(experiment, store, on_round)
+
+
+def resume(folder: Path, *, on_round: OnRound | None = None) -> Result:
+    """Go on where a run was; a run that is done is only read."""
+    with Store.open(folder, write=True) as store:
+        about = store.about
+        experiment = make(about["settings"])
+        if fingerprint(experiment.data) != about["fingerprint"]:
+            raise PartitaError(
+                f"The data are not those that {folder} was started with: their values or their division differ. Restore the "
+                "files (PARTITA_DATA), or start a new run."
+            )
+        return _carry_on(experiment, store, on_round)
+
+
+def new_folder(parent: Path, settings: Mapping[str, Any]) -> Path:
+    """A folder of that parent that does not exist yet, named after method and data."""
+    parts = (settings[key] if isinstance(settings[key], str) else settings[key]["name"] for key in ("algorithm", "data"))
+    name = "-".join(re.sub(r"[^A-Za-z0-9_.]+", "_", part) for part in parts)
+    return next(path for number in count(1) if not (path := parent / f"{name}-{number}").exists())
+
+
+def find_runs(folder: Path) -> list[Path]:
+    """The runs in a folder and below it."""
+    return sorted(path.parent for path in folder.rglob(DATABASE))
+
+
+def _carry_on(experiment: Experiment, store: Store, on_round: OnRound | None) -> Result:
+    about = store.about
+    weights: Tensors = {}
+    store.note("status", "running")
+    for stage in experiment.stages:
+        states = States(store, stage.name, about["budget"])
+        recorder = Recorder(store, stage.name, states, about["interval"])
+
+        def after_round(name: str, progress: Progress, recorder: Recorder = recorder) -> None:
+            recorder(progress)
+            if on_round:
+                on_round(name, progress)
+
+        try:
+            checkpoint = _checkpoint(store, stage.name)
+            result = experiment.simulate(stage, weights, after_round, start=checkpoint, own=states)
+        except BaseException as problem:
+            recorder.commit()
+            store.note("status", "interrupted" if isinstance(problem, KeyboardInterrupt) else f"failed: {problem}")
+            raise
+        weights = result.network_weights()
+    store.note("status", "done")
+    store.note("ended", _now())
+    return result
+
+
+def _checkpoint(store: Store, stage: str) -> Checkpoint | None:
+    found = store.server(stage)
+    if found is None:
+        return None
+    return Checkpoint(found[0], found[1], store.records(stage), store.traffic(stage))
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+
+
+def _plain(value: object) -> object:
+    """What JSON can say; all else as text."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return value if isinstance(value, str | int | float | bool | None) else str(value)

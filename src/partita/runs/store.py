@@ -1,0 +1,178 @@
+"""Where does a run live? In a SQLite database, in which a commit lands as a whole or not at all."""
+
+import fcntl
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import astuple, fields
+from pathlib import Path
+from typing import IO, Any
+from collections.abc import Iterator
+
+from ..errors import PartitaError
+from ..evaluation import Record
+from ..tensors import Tensors
+from ..traffic import Traffic
+from .blobs import pack, unpack
+
+FORMAT = 1
+DATABASE = "run.sqlite"
+SCHEMA = """
+CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE rounds (stage TEXT, round INTEGER, seconds REAL, participants INTEGER, PRIMARY KEY (stage, round));
+CREATE TABLE metrics (
+    stage TEXT, round INTEGER, client INTEGER, model TEXT, role TEXT, count INTEGER, correct INTEGER, loss REAL
+);
+CREATE TABLE traffic (stage TEXT, round INTEGER, client INTEGER, "group" TEXT, down INTEGER, up INTEGER);
+CREATE TABLE server (stage TEXT PRIMARY KEY, round INTEGER NOT NULL, state BLOB NOT NULL);
+CREATE TABLE clients (stage TEXT, client INTEGER, round INTEGER NOT NULL, own BLOB NOT NULL, PRIMARY KEY (stage, client));
+CREATE INDEX metrics_by_round ON metrics (stage, round);
+"""
+
+
+class Store:
+    """The database of one run. Whoever writes holds a lock, so that two processes cannot work on one run."""
+
+    def __init__(self, folder: Path, connection: sqlite3.Connection, lock: IO[str] | None) -> None:
+        self.folder, self._connection, self._lock = folder, connection, lock
+        self.closed = False
+
+    @classmethod
+    def create(cls, folder: Path, about: Mapping[str, object]) -> "Store":
+        """A new run; `about` is kept as JSON by key."""
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            raise PartitaError(f"Cannot make the run's folder {folder}: {problem.strerror}.") from problem
+        if (folder / DATABASE).exists():
+            raise PartitaError(f"{folder} holds a run already. Continue it with: partita resume {folder}")
+        store = cls(folder, _connect(folder), _lock(folder))
+        with _explained(folder), store._connection:
+            store._connection.executescript("BEGIN;" + SCHEMA + "COMMIT;")
+            store._connection.execute("BEGIN")
+            rows = {"format": FORMAT, **about}.items()
+            store._connection.executemany("INSERT INTO about VALUES (?, ?)", [(k, json.dumps(v)) for k, v in rows])
+        return store
+
+    @classmethod
+    def open(cls, folder: Path, *, write: bool = False) -> "Store":
+        if not (folder / DATABASE).is_file():
+            raise PartitaError(f"{folder} holds no run ({DATABASE} is missing).")
+        store = cls(folder, _connect(folder), _lock(folder) if write else None)
+        found = store.about.get("format")
+        if found != FORMAT:
+            raise PartitaError(f"{folder} was written in format {found}; this version reads format {FORMAT}.")
+        return store
+
+    def close(self) -> None:
+        self.closed = True
+        self._connection.close()
+        if self._lock:
+            self._lock.close()
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def about(self) -> dict[str, Any]:
+        return {key: json.loads(value) for key, value in self._rows("SELECT key, value FROM about")}
+
+    def note(self, key: str, value: object) -> None:
+        with _explained(self.folder), self._connection:
+            self._connection.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (key, json.dumps(value)))
+
+    def commit(
+        self,
+        stage: str,
+        round: int,
+        state: Tensors,
+        own: Mapping[int, Tensors],
+        rounds: Iterable[tuple[int, float, int]],
+        records: Sequence[Record],
+        traffic: Sequence[Traffic],
+    ) -> None:
+        """Everything up to a round, in one transaction."""
+        with _explained(self.folder), self._connection as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            found = connection.execute("SELECT round FROM server WHERE stage = ?", (stage,)).fetchone()
+            if found and found[0] >= round:
+                # An interruption between a commit and its noting: these rounds are in already.
+                return
+            connection.execute("INSERT OR REPLACE INTO server VALUES (?, ?, ?)", (stage, round, pack(state)))
+            rows = ((stage, client, round, pack(tensors)) for client, tensors in own.items())
+            connection.executemany("INSERT OR REPLACE INTO clients VALUES (?, ?, ?, ?)", rows)
+            connection.executemany("INSERT INTO rounds VALUES (?, ?, ?, ?)", [(stage, *each) for each in rounds])
+            connection.executemany(
+                "INSERT INTO metrics VALUES (?, ?, ?, ?, ?, ?, ?, ?)", [(stage, *astuple(each)) for each in records]
+            )
+            connection.executemany(
+                "INSERT INTO traffic VALUES (?, ?, ?, ?, ?, ?)", [(stage, *astuple(each)) for each in traffic]
+            )
+
+    def server(self, stage: str) -> tuple[int, Tensors] | None:
+        """The round that was committed last, and the server's state then."""
+        for number, blob in self._rows("SELECT round, state FROM server WHERE stage = ?", stage):
+            return number, unpack(blob)
+        return None
+
+    def own(self, stage: str, client: int) -> Tensors | None:
+        for (blob,) in self._rows("SELECT own FROM clients WHERE stage = ? AND client = ?", stage, client):
+            return unpack(blob)
+        return None
+
+    def clients(self, stage: str) -> list[int]:
+        return [client for (client,) in self._rows("SELECT client FROM clients WHERE stage = ? ORDER BY client", stage)]
+
+    def records(self, stage: str) -> list[Record]:
+        columns = ", ".join(f'"{field.name}"' for field in fields(Record))
+        return [Record(*row) for row in self._rows(f"SELECT {columns} FROM metrics WHERE stage = ? ORDER BY rowid", stage)]
+
+    def traffic(self, stage: str) -> list[Traffic]:
+        columns = ", ".join(f'"{field.name}"' for field in fields(Traffic))
+        return [Traffic(*row) for row in self._rows(f"SELECT {columns} FROM traffic WHERE stage = ? ORDER BY rowid", stage)]
+
+    def rounds(self, stage: str) -> list[tuple[int, float, int]]:
+        query = "SELECT round, seconds, participants FROM rounds WHERE stage = ? ORDER BY round"
+        return [(number, seconds, count) for number, seconds, count in self._rows(query, stage)]
+
+    def _rows(self, query: str, *values: object) -> list[Any]:
+        with _explained(self.folder):
+            return self._connection.execute(query, values).fetchall()
+
+
+def _connect(folder: Path) -> sqlite3.Connection:
+    with _explained(folder):
+        connection = sqlite3.connect(folder / DATABASE, isolation_level=None, timeout=30)
+        connection.execute("PRAGMA journal_mode = WAL")
+        # What is committed survives a loss of power too.
+        connection.execute("PRAGMA synchronous = FULL")
+        return connection
+
+
+def _lock(folder: Path) -> IO[str]:
+    try:
+        file = (folder / "lock").open("a")
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise PartitaError(f"Another process is working on {folder}. Wait for it, or stop it.") from None
+    except OSError as problem:
+        raise PartitaError(f"Cannot write to {folder}: {problem.strerror}.") from problem
+    return file
+
+
+@contextmanager
+def _explained(folder: Path) -> Iterator[None]:
+    """Database errors in the user's words."""
+    try:
+        yield
+    except sqlite3.OperationalError as problem:
+        raise PartitaError(
+            f"The run in {folder} cannot be read or written: {problem}. Is the disk full or the folder read-only? What was "
+            "committed before is safe."
+        ) from problem
+    except sqlite3.DatabaseError as problem:
+        raise PartitaError(f"The run in {folder} is damaged: {problem}. Restore {DATABASE} from a copy.") from problem

@@ -1,0 +1,64 @@
+"""What does a stored run say? Read from its database alone, without data or network."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ..evaluation import Model, Record, Summary, summarize
+from ..traffic import Traffic
+from .store import Store
+
+
+@dataclass(frozen=True)
+class View:
+    """A run as it was committed last."""
+
+    folder: Path
+    about: dict[str, Any]
+    rounds: list[tuple[int, float, int]]
+    records: list[Record]
+    traffic: list[Traffic]
+
+    @property
+    def done(self) -> int:
+        """Rounds that are committed."""
+        return self.rounds[-1][0] if self.rounds else 0
+
+    @property
+    def evaluated(self) -> list[int]:
+        return sorted({record.round for record in self.records})
+
+    def summaries(self, round: int | None = None, *, newcomers: bool = False) -> dict[Model, Summary]:
+        """Test scores by model after a round, by default the last that was evaluated."""
+        at = round if round is not None else max(self.evaluated, default=0)
+        chosen: dict[Model, list[Record]] = {}
+        for record in self.records:
+            new = record.client in self.about["newcomers"]
+            if record.round == at and record.role == "test" and new == newcomers:
+                chosen.setdefault(record.model, []).append(record)
+        return {model: summarize(records) for model, records in chosen.items()}
+
+    def as_dict(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            **self.about,
+            "folder": str(self.folder),
+            "done": self.done,
+            "bytes_per_round": self.bytes_per_round,
+            "seconds_per_round": self.seconds_per_round,
+            "scores": {str(at): {m: asdict(s) for m, s in self.summaries(at).items()} for at in self.evaluated},
+            "records": [asdict(record) for record in self.records],
+        }
+
+    @property
+    def bytes_per_round(self) -> float:
+        return sum(each.down + each.up for each in self.traffic) / max(self.done, 1)
+
+    @property
+    def seconds_per_round(self) -> float:
+        return sum(seconds for _, seconds, _ in self.rounds) / max(len(self.rounds), 1)
+
+
+def view(folder: Path) -> View:
+    with Store.open(folder) as store:
+        return View(folder, store.about, store.rounds("run"), store.records("run"), store.traffic("run"))

@@ -383,3 +383,16 @@ def test_an_interrupted_run_is_resumed_to_the_same_result(ask: Ask, sent: signal
     whole = json.loads(ask("run", *long, "--no-save", "--json").out)
     assert resumed["records"] == whole["records"]
     assert resumed["bytes_per_round"] == whole["bytes_per_round"]
+
+
+def test_replicas_are_compared(ask: Ask) -> None:
+    for method in ("fedavg", "fedper"):
+        assert ask("run", "-a", method, *SMALL, "--seeds", "2", "-o", f"all/{method}").code == 0
+    told = ask("compare", "all", "--baseline", "fedavg", "--form", "markdown")
+    assert told.code == 0
+    assert "| fedper |" in told.out
+    assert ask("compare", "all/fedper", "--baseline", "nobody").code == 2
+    assert ask("compare", "nowhere").code == 2
+    again = ask("run", "-a", "fedper", *SMALL, "--seeds", "3", "-o", "all/fedper")
+    assert again.code == 0, "only the missing seed is run"
+    assert "seed-2" in again.out

@@ -11,6 +11,7 @@ from hypothesis import given, strategies
 from torch import nn
 
 from partita import manifests
+from partita.algorithm import Algorithm
 from partita.algorithms.fedavg import fedavg
 from partita.algorithms.fedper import fedper
 from partita.algorithms.fedrep import fedrep
@@ -274,12 +275,12 @@ def test_heads_for_each_clients_own_labels() -> None:
 
 
 @pytest.mark.parametrize("method", [local(), fedrep(head_epochs=1)], ids=lambda method: method.name)
-def test_methods_that_keep_the_head_work_with_different_heads(method) -> None:  # type: ignore[no-untyped-def]
+def test_methods_that_keep_the_head_work_with_different_heads(method: Algorithm) -> None:
     simulate(method, mlp, own_label_sets(), rounds=1)
 
 
 @pytest.mark.parametrize("method", [fedavg(), flayer(), gpfl()], ids=lambda method: method.name)
-def test_methods_that_share_the_head_say_why_not(method) -> None:  # type: ignore[no-untyped-def]
+def test_methods_that_share_the_head_say_why_not(method: Algorithm) -> None:
     with pytest.raises(PartitaError, match=r"shares \S+, but it is .* at client 0 and .* at client \d+.*keeps it"):
         simulate(method, mlp, own_label_sets(), rounds=1)
 

@@ -31,6 +31,7 @@ from partita.masks import largest_changes, official_changes, official_count, top
 from partita.models.cnn4 import cnn4
 from partita.optimizers import SGD, Optimizer, adam, clipped
 from partita.randomness import Moment
+from partita.representation import Similarity, nearest_template, similarities
 from partita.runners.reference import run_phase
 from partita.samples import Samples
 from partita.schedules import Schedule, linear, step
@@ -386,17 +387,16 @@ def test_g22_fedbabu_learning_rate(rounds: int, half: int, three_quarters: int) 
     assert [rate(number) for number in switches] == pytest.approx([0.1, 0.1, 0.01, 0.01, 0.001, 0.001], rel=1e-12)
 
 
-def test_g23_templates() -> None:
-    """cos = 20 / (10 * 2.0616) and 2.5 / (1.4142 * 2.0616): A. Distances sqrt(64.25) and sqrt(1.25): B.
-
-    A plain calculation: the library has no prediction by templates yet.
-    """
+@pytest.mark.parametrize(
+    ("similarity", "expected", "nearest"), [("cosine", [0.970143, 0.857493], "A"), ("euclidean", [8.0156, 1.1180], "B")]
+)
+def test_g23_templates(similarity: Similarity, expected: list[float], nearest: str) -> None:
+    """cos = 20 / (10 * 2.0616) and 2.5 / (1.4142 * 2.0616): A. Distances sqrt(64.25) and sqrt(1.25): B."""
     templates, query = torch.tensor([[10.0, 0.0], [1.0, 1.0]]), torch.tensor([[2.0, 0.5]])
-    cosine = F.cosine_similarity(query, templates)
-    euclidean = torch.cdist(query, templates)[0]
-    assert cosine.tolist() == pytest.approx([0.970143, 0.857493], abs=6e-7)
-    assert euclidean.tolist() == pytest.approx([8.0156, 1.1180], abs=6e-5)
-    assert (int(cosine.argmax()), int(euclidean.argmin())) == (0, 1)
+    found = similarities(query, templates, similarity)[0].abs().tolist()
+    assert found == pytest.approx(expected, abs=6e-7 if similarity == "cosine" else 6e-5)
+    answer = nearest_template(query, templates, torch.tensor([0, 1]), similarity)
+    assert "AB"[int(answer)] == nearest
 
 
 def head_of(kind: HeadInit) -> Tensor:

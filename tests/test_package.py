@@ -35,7 +35,7 @@ LAYERS = (
     "server",
     "algorithm",
     "algorithms data models runners",
-    "checks evaluation registry tasks traffic",
+    "checks comparison evaluation registry representation tasks traffic",
     "result",
     "simulation",
     "describe settings",
@@ -130,7 +130,7 @@ def test_there_are_no_cycles() -> None:
 
 @pytest.mark.parametrize(
     ("library", "users"),
-    [("typer", {"cli"}), ("rich", {"terminal", "cli"}), ("lazy_loader", {""}), ("sklearn", {"data"})],
+    [("typer", {"cli"}), ("rich", {"terminal", "cli"}), ("lazy_loader", {""}), ("sklearn", {"data", "representation"})],
 )
 def test_who_imports_what(library: str, users: set[str]) -> None:
     found = {name.partition(".")[0] for name in SOURCES if library in {i.partition(".")[0] for i in imports(name)}}

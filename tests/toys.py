@@ -11,6 +11,7 @@ from partita.federation import Federation
 from partita.objectives import Measures
 from partita.randomness import Moment
 from partita.samples import Samples
+from partita.split import Role
 from partita.task import Task
 
 
@@ -79,10 +80,10 @@ def small_federation(sizes: Sequence[int] = (12, 7, 20, 9), *, classes: int = 3,
     targets = torch.randint(classes, (total,), generator=draw)
     centres = torch.randn(classes, 4, generator=draw, dtype=torch.float64)
     inputs = centres[targets] + 0.5 * torch.randn(total, 4, generator=draw, dtype=torch.float64)
-    roles = []
+    roles: list[dict[Role, Tensor]] = []
     begin = 0
     for size in sizes:
         order = torch.arange(begin, begin + size + 10)
         roles.append({"train": order[:size], "validation": order[size : size + 4], "test": order[size + 4 :]})
         begin += size + 10
-    return Federation(Samples(inputs, targets), roles, classes=classes, name="toy")  # type: ignore[arg-type]
+    return Federation(Samples(inputs, targets), roles, classes=classes, name="toy")

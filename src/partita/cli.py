@@ -73,6 +73,7 @@ def run(
         Path | None, typer.Option("--output", "-o", help="The run's folder; by default a new one in runs/.")
     ] = None,
     save: Annotated[bool, typer.Option(help="Keep the run, so that it can be resumed and shown.")] = True,
+    seeds: Annotated[int, typer.Option(help="Repeat under so many seeds, on the same division of data.")] = 1,
     commit_every: Annotated[int, typer.Option(help="Rounds between commits.")] = 1,
     as_json: AsJson = False,
 ) -> None:
@@ -95,6 +96,9 @@ def run(
     options = {"algorithm": algorithm, "model": model, "data": data, "rounds": rounds, "seed": seed}
     settings = read(file, [*(f"{key}={value}" for key, value in options.items() if value is not None), *changes])
     _use_one_thread()
+    if seeds > 1:
+        _replicate(settings, seeds, output, commit_every, as_json)
+        return
     if not save:
         with terminal.show_progress(not as_json) as on_round:
             result = make(settings).run(on_round)
@@ -108,6 +112,27 @@ def run(
     _show(result, {"settings": settings, "run": str(folder)}, as_json)
     if not as_json:
         terminal.tell(f"Kept in {folder}. Show it again with: partita show {folder}")
+
+
+def _replicate(settings: dict[str, Any], seeds: int, output: Path | None, commit_every: int, as_json: bool) -> None:
+    """Runs that differ in the seed alone, each in a folder below; those that are done already are left as they are."""
+    from .runs.run import new_folder, replica, resume, start
+    from .runs.view import view
+
+    folder = output or new_folder(Path("runs"), settings)
+    for number in range(seeds):
+        changed = replica(settings, number)
+        place = folder / f"seed-{changed['seed']}"
+        with _resumable(place), terminal.show_progress(not as_json) as on_round:
+            if (place / "run.sqlite").exists():
+                resume(place, on_round=on_round)
+            else:
+                start(changed, place, interval=commit_every, on_round=on_round)
+    views = [view(path) for path in sorted(folder.glob("seed-*"))]
+    if as_json:
+        print(json.dumps([each.as_dict() for each in views]))
+    else:
+        terminal.print_runs(views)
 
 
 Folder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
@@ -170,6 +195,44 @@ def export(run: Folder, folder: Annotated[Path, typer.Option("--csv", help="Wher
 
     for path in export_csv(view(run), folder):
         terminal.tell(str(path))
+
+
+class Form(str, Enum):
+    """How a table is written."""
+
+    terminal = "terminal"
+    csv = "csv"
+    markdown = "markdown"
+    latex = "latex"
+
+
+@app.command()
+def compare(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Runs, or folders that hold runs.")],
+    baseline: Annotated[str | None, typer.Option(help="The method to compare with; the first run's.")] = None,
+    form: Annotated[Form, typer.Option(help="How to write the table.")] = Form.terminal,
+) -> None:
+    """Compare runs, paired over clients and seeds: differences with intervals, corrected tests, wins and losses.
+
+    Examples:
+
+    partita compare runs/fedavg-digits-1 runs/fedper-digits-1
+
+    partita compare runs --baseline fedavg --form markdown
+    """
+    from .comparison import compare as compare_scores, table
+    from .runs.run import find_runs
+    from .runs.scores import scores_of
+    from .runs.view import view
+
+    views = [view(path) for folder in runs for path in find_runs(folder)]
+    if not views:
+        raise PartitaError(f"No runs in {', '.join(map(str, runs))}.")
+    metric = views[0].about["metric"]
+    made = compare_scores(
+        scores_of(views), baseline=baseline or views[0].about["label"], lower_is_better=metric != "accuracy"
+    )
+    print(table(made, form.value, percent=metric == "accuracy"))
 
 
 @contextmanager

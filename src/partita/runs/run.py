@@ -72,9 +72,22 @@ def resume(folder: Path, *, on_round: OnRound | None = None) -> Result:
 
 def new_folder(parent: Path, settings: Mapping[str, Any]) -> Path:
     """A folder of that parent that does not exist yet, named after method and data."""
-    parts = (settings[key] if isinstance(settings[key], str) else settings[key]["name"] for key in ("algorithm", "data"))
+    parts = (
+        settings[key] if isinstance(settings[key], str) else settings[key]["name"] for key in ("algorithm", "data")
+    )
     name = "-".join(re.sub(r"[^A-Za-z0-9_.]+", "_", part) for part in parts)
     return next(path for number in count(1) if not (path := parent / f"{name}-{number}").exists())
+
+
+def replica(settings: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """The same experiment under another seed, on the same division of the data, so that clients can be paired."""
+    seed = settings.get("seed", 0)
+    data = settings["data"]
+    return {
+        **settings,
+        "seed": seed + number,
+        "data": {"seed": seed, **({"name": data} if isinstance(data, str) else data)},
+    }
 
 
 def find_runs(folder: Path) -> list[Path]:

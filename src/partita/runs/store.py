@@ -3,12 +3,11 @@
 import fcntl
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, fields
 from pathlib import Path
 from typing import IO, Any
-from collections.abc import Iterator
 
 from ..errors import PartitaError
 from ..evaluation import Record
@@ -129,11 +128,15 @@ class Store:
 
     def records(self, stage: str) -> list[Record]:
         columns = ", ".join(f'"{field.name}"' for field in fields(Record))
-        return [Record(*row) for row in self._rows(f"SELECT {columns} FROM metrics WHERE stage = ? ORDER BY rowid", stage)]
+        return [
+            Record(*row) for row in self._rows(f"SELECT {columns} FROM metrics WHERE stage = ? ORDER BY rowid", stage)
+        ]
 
     def traffic(self, stage: str) -> list[Traffic]:
         columns = ", ".join(f'"{field.name}"' for field in fields(Traffic))
-        return [Traffic(*row) for row in self._rows(f"SELECT {columns} FROM traffic WHERE stage = ? ORDER BY rowid", stage)]
+        return [
+            Traffic(*row) for row in self._rows(f"SELECT {columns} FROM traffic WHERE stage = ? ORDER BY rowid", stage)
+        ]
 
     def rounds(self, stage: str) -> list[tuple[int, float, int]]:
         query = "SELECT round, seconds, participants FROM rounds WHERE stage = ? ORDER BY round"

@@ -365,17 +365,13 @@ def test_what_is_no_run_is_named(ask: Ask) -> None:
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_is_resumed_to_the_same_result(ask: Ask, sent: signal.Signals) -> None:
-    long = ("rounds=25", "evaluate_every=5", "algorithm.epochs=2", "data.split=iid", "data.split.clients=3")
-    running = subprocess.Popen(
-        [*COMMAND, "run", *long, "-o", "cut"], stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
-    )
-    assert running.stderr is not None
-    running.stderr.readline()
-    running.send_signal(sent)
-    rest = running.stderr.read()
-    if running.wait(60) == 0:
-        pytest.skip("it was done before the signal came")
-    assert running.returncode == 130
+    long = ("rounds=60", "evaluate_every=5", "algorithm.epochs=2", "data.split=iid", "data.split.clients=3")
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT) as running:
+        assert running.stderr is not None
+        running.stderr.readline()
+        running.send_signal(sent)
+        rest = running.stderr.read()
+    assert running.returncode == 130, "it takes longer than to read a line and send a signal"
     assert "partita resume cut" in rest
     assert "Traceback" not in rest
     assert "Continue with: partita resume cut" in ask("show", "cut").out

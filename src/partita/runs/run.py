@@ -64,17 +64,16 @@ def resume(folder: Path, *, on_round: OnRound | None = None) -> Result:
         experiment = make(about["settings"])
         if fingerprint(experiment.data) != about["fingerprint"]:
             raise PartitaError(
-                f"The data are not those that {folder} was started with: their values or their division differ. Restore the "
-                "files (PARTITA_DATA), or start a new run."
+                f"The data are not those that {folder} was started with: their values or their division differ. Restore "
+                "the files (PARTITA_DATA), or start a new run."
             )
         return _carry_on(experiment, store, on_round)
 
 
 def new_folder(parent: Path, settings: Mapping[str, Any]) -> Path:
     """A folder of that parent that does not exist yet, named after method and data."""
-    parts = (
-        settings[key] if isinstance(settings[key], str) else settings[key]["name"] for key in ("algorithm", "data")
-    )
+    chosen = (settings[key] for key in ("algorithm", "data"))
+    parts = (each if isinstance(each, str) else each["name"] for each in chosen)
     name = "-".join(re.sub(r"[^A-Za-z0-9_.]+", "_", part) for part in parts)
     return next(path for number in count(1) if not (path := parent / f"{name}-{number}").exists())
 

@@ -25,7 +25,9 @@ CREATE TABLE metrics (
 );
 CREATE TABLE traffic (stage TEXT, round INTEGER, client INTEGER, "group" TEXT, down INTEGER, up INTEGER);
 CREATE TABLE server (stage TEXT PRIMARY KEY, round INTEGER NOT NULL, state BLOB NOT NULL);
-CREATE TABLE clients (stage TEXT, client INTEGER, round INTEGER NOT NULL, own BLOB NOT NULL, PRIMARY KEY (stage, client));
+CREATE TABLE clients (
+    stage TEXT, client INTEGER, round INTEGER NOT NULL, own BLOB NOT NULL, PRIMARY KEY (stage, client)
+);
 CREATE INDEX metrics_by_round ON metrics (stage, round);
 """
 
@@ -127,16 +129,10 @@ class Store:
         return [client for (client,) in self._rows("SELECT client FROM clients WHERE stage = ? ORDER BY client", stage)]
 
     def records(self, stage: str) -> list[Record]:
-        columns = ", ".join(f'"{field.name}"' for field in fields(Record))
-        return [
-            Record(*row) for row in self._rows(f"SELECT {columns} FROM metrics WHERE stage = ? ORDER BY rowid", stage)
-        ]
+        return [Record(*row) for row in self._rows(_select(Record, "metrics"), stage)]
 
     def traffic(self, stage: str) -> list[Traffic]:
-        columns = ", ".join(f'"{field.name}"' for field in fields(Traffic))
-        return [
-            Traffic(*row) for row in self._rows(f"SELECT {columns} FROM traffic WHERE stage = ? ORDER BY rowid", stage)
-        ]
+        return [Traffic(*row) for row in self._rows(_select(Traffic, "traffic"), stage)]
 
     def rounds(self, stage: str) -> list[tuple[int, float, int]]:
         query = "SELECT round, seconds, participants FROM rounds WHERE stage = ? ORDER BY round"
@@ -145,6 +141,11 @@ class Store:
     def _rows(self, query: str, *values: object) -> list[Any]:
         with _explained(self.folder):
             return self._connection.execute(query, values).fetchall()
+
+
+def _select(kind: type[Record] | type[Traffic], table: str) -> str:
+    columns = ", ".join(f'"{field.name}"' for field in fields(kind))
+    return f"SELECT {columns} FROM {table} WHERE stage = ? ORDER BY rowid"
 
 
 def _connect(folder: Path) -> sqlite3.Connection:
@@ -174,8 +175,8 @@ def _explained(folder: Path) -> Iterator[None]:
         yield
     except sqlite3.OperationalError as problem:
         raise PartitaError(
-            f"The run in {folder} cannot be read or written: {problem}. Is the disk full or the folder read-only? What was "
-            "committed before is safe."
+            f"The run in {folder} cannot be read or written: {problem}. Is the disk full or the folder read-only? What "
+            "was committed before is safe."
         ) from problem
     except sqlite3.DatabaseError as problem:
         raise PartitaError(f"The run in {folder} is damaged: {problem}. Restore {DATABASE} from a copy.") from problem

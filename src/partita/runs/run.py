@@ -64,7 +64,7 @@ def resume(folder: Path, *, on_round: OnRound | None = None) -> Result:
         experiment = make(about["settings"])
         if fingerprint(experiment.data) != about["fingerprint"]:
             raise PartitaError(
-                f"The data are not those that {folder} was started with: their values or their division differ. Restore "
+                f"The data are not those that {folder} was started with: values or division differ. Restore "
                 "the files (PARTITA_DATA), or start a new run."
             )
         return _carry_on(experiment, store, on_round)

@@ -157,8 +157,12 @@ def _print_scores(metric: str, models: "Mapping[Model, Summary]", used: str, new
 
 
 def print_comparison(results: "dict[str, Result]") -> None:
+    """Methods side by side, on the same clients, with local training and FedAvg among them."""
+    from .distribution import floor
+
+    alone = {record.client: record.score for record in results["local"].select()}
     base = {name: results[name].accuracy().macro for name in ("local", "fedavg")}
-    rows = table("method", "test accuracy", "worst decile", "over local", "over fedavg", "MB/round")
+    rows = table("method", "test accuracy", "worst decile", "over local", "over fedavg", "hurt", "MB/round")
     for name, result in results.items():
         summary = result.accuracy()
         rows.add_row(
@@ -167,12 +171,15 @@ def print_comparison(results: "dict[str, Result]") -> None:
             f"{100 * summary.worst_decile:.1f} %",
             f"{100 * (summary.macro - base['local']):+.1f}",
             f"{100 * (summary.macro - base['fedavg']):+.1f}",
+            f"{sum(record.score < alone[record.client] for record in result.select())}",
             f"{result.bytes_per_round / 1e6:.2f}",
         )
     output.print(rows)
-    rounds = next(iter(results.values())).rounds
+    one = next(iter(results.values()))
     output.print(
-        f"\nMean ± spread over clients after {rounds} rounds. One seed: differences of a few points mean little."
+        f"\nMean ± spread over {len(one.data)} clients after {one.rounds} rounds; hurt: clients worse off than alone.\n"
+        f"Always answering a client's commonest label gives {100 * floor(one.data).macro:.1f} %. One seed: differences of "
+        "a few points mean little."
     )
 
 

@@ -178,8 +178,8 @@ def print_comparison(results: "dict[str, Result]") -> None:
     one = next(iter(results.values()))
     output.print(
         f"\nMean ± spread over {len(one.data)} clients after {one.rounds} rounds; hurt: clients worse off than alone.\n"
-        f"Always answering a client's commonest label gives {100 * floor(one.data).macro:.1f} %. One seed: differences of "
-        "a few points mean little."
+        f"Always answering a client's commonest label gives {100 * floor(one.data).macro:.1f} %. One seed: "
+        "differences of a few points mean little."
     )
 
 

@@ -1,5 +1,7 @@
 """How are named tensors stored? As safetensors, never pickled."""
 
+import json
+
 from safetensors.torch import load, save
 
 from ..tensors import Tensors
@@ -7,9 +9,12 @@ from ..tensors import Tensors
 
 def pack(tensors: Tensors) -> bytes:
     # Safetensors refuses tensors that share memory; views and aliases become tensors of their own.
-    return save({name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()})
+    alone = {name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()}
+    # Safetensors hands tensors out in a random order, in which sums over them would have other bits.
+    return save(alone, {"order": json.dumps(list(tensors))})
 
 
 def unpack(blob: bytes) -> Tensors:
     tensors: Tensors = load(blob)
-    return tensors
+    header = json.loads(blob[8 : 8 + int.from_bytes(blob[:8], "little")])
+    return {name: tensors[name] for name in json.loads(header["__metadata__"]["order"])}

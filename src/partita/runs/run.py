@@ -97,7 +97,9 @@ def find_runs(folder: Path) -> list[Path]:
 def _carry_on(experiment: Experiment, store: Store, on_round: OnRound | None) -> Result:
     about = store.about
     weights: Tensors = {}
-    store.note("status", "running")
+    done = about["status"] == "done"
+    if not done:
+        store.note("status", "running")
     for stage in experiment.stages:
         states = States(store, stage.name, about["budget"])
         recorder = Recorder(store, stage.name, states, about["interval"])
@@ -115,8 +117,9 @@ def _carry_on(experiment: Experiment, store: Store, on_round: OnRound | None) ->
             store.note("status", "interrupted" if isinstance(problem, KeyboardInterrupt) else f"failed: {problem}")
             raise
         weights = result.network_weights()
-    store.note("status", "done")
-    store.note("ended", _now())
+    if not done:
+        store.note("ended", _now())
+        store.note("status", "done")
     return result
 
 

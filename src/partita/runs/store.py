@@ -2,12 +2,15 @@
 
 import fcntl
 import json
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import astuple, fields
 from pathlib import Path
 from typing import IO, Any
+
+from safetensors import SafetensorError
 
 from ..errors import PartitaError
 from ..evaluation import Record
@@ -17,6 +20,7 @@ from .blobs import pack, unpack
 
 FORMAT = 1
 DATABASE = "run.sqlite"
+UNFINISHED = "new.sqlite"
 SCHEMA = """
 CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE rounds (stage TEXT, round INTEGER, seconds REAL, participants INTEGER, PRIMARY KEY (stage, round));
@@ -46,24 +50,41 @@ class Store:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as problem:
             raise PartitaError(f"Cannot make the run's folder {folder}: {problem.strerror}.") from problem
-        if (folder / DATABASE).exists():
-            raise PartitaError(f"{folder} holds a run already. Continue it with: partita resume {folder}")
-        store = cls(folder, _connect(folder), _lock(folder))
-        with _explained(folder), store._connection:
-            store._connection.executescript("BEGIN;" + SCHEMA + "COMMIT;")
-            store._connection.execute("BEGIN")
-            rows = {"format": FORMAT, **about}.items()
-            store._connection.executemany("INSERT INTO about VALUES (?, ?)", [(k, json.dumps(v)) for k, v in rows])
-        return store
+        rows = [(key, json.dumps(value)) for key, value in {"format": FORMAT, **about}.items()]
+        lock = _lock(folder)
+        try:
+            if (folder / DATABASE).exists():
+                raise PartitaError(f"{folder} holds a run already. Continue it with: partita resume {folder}")
+            # Made under another name, so that a run is there as a whole or not at all.
+            for rest in folder.glob(f"{UNFINISHED}*"):
+                rest.unlink()
+            with _explained(folder), closing(_connect(folder, UNFINISHED)) as connection:
+                connection.executescript(SCHEMA)
+                connection.executemany("INSERT INTO about VALUES (?, ?)", rows)
+            os.replace(folder / UNFINISHED, folder / DATABASE)
+            return cls(folder, _connect(folder), lock)
+        except BaseException:
+            lock.close()
+            raise
 
     @classmethod
     def open(cls, folder: Path, *, write: bool = False) -> "Store":
         if not (folder / DATABASE).is_file():
             raise PartitaError(f"{folder} holds no run ({DATABASE} is missing).")
-        store = cls(folder, _connect(folder), _lock(folder) if write else None)
-        found = store.about.get("format")
-        if found != FORMAT:
-            raise PartitaError(f"{folder} was written in format {found}; this version reads format {FORMAT}.")
+        lock = _lock(folder) if write else None
+        try:
+            store = cls(folder, _connect(folder), lock)
+        except BaseException:
+            if lock:
+                lock.close()
+            raise
+        try:
+            found = store.about.get("format")
+            if found != FORMAT:
+                raise PartitaError(f"{folder} was written in format {found}; this version reads format {FORMAT}.")
+        except BaseException:
+            store.close()
+            raise
         return store
 
     def close(self) -> None:
@@ -80,7 +101,8 @@ class Store:
 
     @property
     def about(self) -> dict[str, Any]:
-        return {key: json.loads(value) for key, value in self._rows("SELECT key, value FROM about")}
+        with _explained(self.folder):
+            return {key: json.loads(value) for key, value in self._rows("SELECT key, value FROM about")}
 
     def note(self, key: str, value: object) -> None:
         with _explained(self.folder), self._connection:
@@ -117,12 +139,14 @@ class Store:
     def server(self, stage: str) -> tuple[int, Tensors] | None:
         """The round that was committed last, and the server's state then."""
         for number, blob in self._rows("SELECT round, state FROM server WHERE stage = ?", stage):
-            return number, unpack(blob)
+            with _explained(self.folder):
+                return number, unpack(blob)
         return None
 
     def own(self, stage: str, client: int) -> Tensors | None:
         for (blob,) in self._rows("SELECT own FROM clients WHERE stage = ? AND client = ?", stage, client):
-            return unpack(blob)
+            with _explained(self.folder):
+                return unpack(blob)
         return None
 
     def clients(self, stage: str) -> list[int]:
@@ -148,19 +172,27 @@ def _select(kind: type[Record] | type[Traffic], table: str) -> str:
     return f"SELECT {columns} FROM {table} WHERE stage = ? ORDER BY rowid"
 
 
-def _connect(folder: Path) -> sqlite3.Connection:
+def _connect(folder: Path, name: str = DATABASE) -> sqlite3.Connection:
     with _explained(folder):
-        connection = sqlite3.connect(folder / DATABASE, isolation_level=None, timeout=30)
-        connection.execute("PRAGMA journal_mode = WAL")
-        # What is committed survives a loss of power too.
-        connection.execute("PRAGMA synchronous = FULL")
+        connection = sqlite3.connect(folder / name, isolation_level=None, timeout=30)
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            # What is committed survives a loss of power too.
+            connection.execute("PRAGMA synchronous = FULL")
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
 
 def _lock(folder: Path) -> IO[str]:
     try:
         file = (folder / "lock").open("a")
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BaseException:
+            file.close()
+            raise
     except BlockingIOError:
         raise PartitaError(f"Another process is working on {folder}. Wait for it, or stop it.") from None
     except OSError as problem:
@@ -174,9 +206,15 @@ def _explained(folder: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.OperationalError as problem:
+        if str(problem).startswith(("no such", "Could not decode")):
+            raise _damaged(folder, problem) from problem
         raise PartitaError(
             f"The run in {folder} cannot be read or written: {problem}. Is the disk full or the folder read-only? What "
             "was committed before is safe."
         ) from problem
-    except sqlite3.DatabaseError as problem:
-        raise PartitaError(f"The run in {folder} is damaged: {problem}. Restore {DATABASE} from a copy.") from problem
+    except (sqlite3.DatabaseError, SafetensorError, ValueError) as problem:
+        raise _damaged(folder, problem) from problem
+
+
+def _damaged(folder: Path, problem: Exception) -> PartitaError:
+    return PartitaError(f"The run in {folder} is damaged: {problem}. Restore {DATABASE} from a copy.")

@@ -121,6 +121,10 @@ def print_run(view: "View") -> None:
         output.print(f"After round {view.evaluated[-1]}:")
         newcomers = view.summaries(newcomers=True).get(about["model"])
         _print_scores(about["metric"], dict(view.summaries()), about["model"], newcomers)
+        chosen = view.chosen_round
+        if chosen is not None and chosen != view.evaluated[-1]:
+            reached = spread(view.summaries(chosen)[about["model"]], about["metric"])
+            output.print(f"Round {chosen} is best on validation data; its test {about['metric']}: {reached}")
     if about["oracle_validation"]:
         output.print(ORACLE)
     if about["status"] != "done":

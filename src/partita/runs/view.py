@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ..evaluation import Model, Record, Summary, summarize
 from ..traffic import Traffic
@@ -28,15 +28,25 @@ class View:
     def evaluated(self) -> list[int]:
         return sorted({record.round for record in self.records})
 
-    def summaries(self, round: int | None = None, *, newcomers: bool = False) -> dict[Model, Summary]:
-        """Test scores by model after a round, by default the last that was evaluated."""
+    def summaries(
+        self, round: int | None = None, *, role: Literal["validation", "test"] = "test", newcomers: bool = False
+    ) -> dict[Model, Summary]:
+        """Scores by model after a round, by default the last that was evaluated."""
         at = round if round is not None else max(self.evaluated, default=0)
         chosen: dict[Model, list[Record]] = {}
         for record in self.records:
             new = record.client in self.about["newcomers"]
-            if record.round == at and record.role == "test" and new == newcomers:
+            if record.round == at and record.role == role and new == newcomers:
                 chosen.setdefault(record.model, []).append(record)
         return {model: summarize(records) for model, records in chosen.items()}
+
+    @property
+    def chosen_round(self) -> int | None:
+        """The evaluated round that is best on validation data, the first of equals; test data have no say."""
+        scores = {at: self.summaries(at, role="validation").get(self.about["model"]) for at in self.evaluated}
+        known = {at: summary.macro for at, summary in scores.items() if summary}
+        sign = 1 if self.about["metric"] == "accuracy" else -1
+        return max(known, key=lambda at: (sign * known[at], -at)) if known else None
 
     def as_dict(self) -> dict[str, Any]:
         """For machines."""
@@ -46,6 +56,7 @@ class View:
             "done": self.done,
             "bytes_per_round": self.bytes_per_round,
             "seconds_per_round": self.seconds_per_round,
+            "chosen_round": self.chosen_round,
             "scores": {str(at): {m: asdict(s) for m, s in self.summaries(at).items()} for at in self.evaluated},
             "records": [asdict(record) for record in self.records],
         }

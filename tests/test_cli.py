@@ -18,7 +18,10 @@ import pytest
 from typer.testing import CliRunner
 
 from partita import demonstration, registry
-from partita.cli import app, data_show, data_split, describe, list_, main, run
+from partita.cli import app, main
+from partita.commands.data import data_show, data_split
+from partita.commands.inform import describe, list_
+from partita.commands.runs import run
 
 SPLIT = ("data.split=iid", "data.split.clients=3")
 SMALL = (*SPLIT, "rounds=1")

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from partita.comparison import Comparison, Difference, Form, Scores, compare, holm, paired_test, table
+from partita.comparison import Comparison, Difference, Scores, compare, holm, paired_test
 from partita.errors import PartitaError
+from partita.tables import Form, table
 
 # Two seeds and two clients: the differences are 0.1 and 0.0 in seed 0, 0.2 and 0.1 in seed 1.
 BASE: Scores = {(0, 0): 0.5, (0, 1): 0.7, (1, 0): 0.6, (1, 1): 0.8}

@@ -1,0 +1,211 @@
+"""Commands that make and show runs."""
+
+import json
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .. import terminal
+from ..errors import PartitaError
+from .options import AsJson, Folder, Overrides, use_one_thread
+
+if TYPE_CHECKING:
+    from ..result import Result
+
+
+def run(
+    experiment: Annotated[
+        str | None, typer.Argument(metavar="[FILE.toml]", help="An experiment file; settings after it change it.")
+    ] = None,
+    overrides: Overrides = None,
+    algorithm: Annotated[str | None, typer.Option("--algorithm", "-a", help="See: partita list algorithms")] = None,
+    model: Annotated[str | None, typer.Option("--model", "-m", help="See: partita list models")] = None,
+    data: Annotated[str | None, typer.Option("--data", "-d", help="See: partita list data")] = None,
+    rounds: Annotated[int | None, typer.Option("--rounds", "-r", help="How many rounds.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", "-s", help="Decides everything random.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The run's folder; by default a new one in runs/.")
+    ] = None,
+    save: Annotated[bool, typer.Option(help="Keep the run, so that it can be resumed and shown.")] = True,
+    seeds: Annotated[int, typer.Option(help="Repeat under so many seeds, on the same division of data.")] = 1,
+    commit_every: Annotated[int, typer.Option(help="Rounds between commits.")] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Run an experiment and show its result. The run is kept in a folder, and can be resumed if it is interrupted.
+
+    Examples:
+
+    partita run --algorithm fedper --rounds 20
+
+    partita run experiment.toml rounds=50 algorithm.optimizer.lr=0.05 --output runs/mine
+
+    partita run algorithm=flayer algorithm.on=fedper data.split.clients=30 data.split.alpha=0.5 --no-save
+    """
+    from ..experiment import make, read
+
+    changes = list(overrides or [])
+    file = None if experiment is None or "=" in experiment else Path(experiment)
+    if experiment is not None and file is None:
+        changes.insert(0, experiment)
+    options = {"algorithm": algorithm, "model": model, "data": data, "rounds": rounds, "seed": seed}
+    settings = read(file, [*(f"{key}={value}" for key, value in options.items() if value is not None), *changes])
+    use_one_thread()
+    if seeds > 1:
+        _replicate(settings, seeds, output, commit_every, as_json)
+        return
+    if not save:
+        with terminal.show_progress(not as_json) as on_round:
+            result = make(settings).run(on_round)
+        _show(result, {"settings": settings}, as_json)
+        return
+    from ..runs.run import new_folder, start
+
+    folder = output or new_folder(Path("runs"), settings)
+    with _resumable(folder), terminal.show_progress(not as_json) as on_round:
+        result = start(settings, folder, interval=commit_every, on_round=on_round)
+    _show(result, {"settings": settings, "run": str(folder)}, as_json)
+    if not as_json:
+        terminal.tell(f"Kept in {folder}. Show it again with: partita show {folder}")
+
+
+def _replicate(settings: dict[str, Any], seeds: int, output: Path | None, commit_every: int, as_json: bool) -> None:
+    """Runs that differ in the seed alone, each in a folder below; those that are done already are left as they are."""
+    from ..runs.run import new_folder, replica, resume, start
+    from ..runs.view import view
+
+    folder = output or new_folder(Path("runs"), settings)
+    for number in range(seeds):
+        changed = replica(settings, number)
+        place = folder / f"seed-{changed['seed']}"
+        with _resumable(place), terminal.show_progress(not as_json) as on_round:
+            if (place / "run.sqlite").exists():
+                resume(place, on_round=on_round)
+            else:
+                start(changed, place, interval=commit_every, on_round=on_round)
+    views = [view(path) for path in sorted(folder.glob("seed-*"))]
+    if as_json:
+        print(json.dumps([each.as_dict() for each in views]))
+    else:
+        terminal.print_runs(views)
+
+
+def resume(run: Folder, as_json: AsJson = False) -> None:
+    """Continue an interrupted run where it was; the result is the same to the bit as without the interruption.
+
+    Example: partita resume runs/fedper-digits-1
+    """
+    from ..runs.run import resume as carry_on
+
+    use_one_thread()
+    with _resumable(run), terminal.show_progress(not as_json) as on_round:
+        result = carry_on(run, on_round=on_round)
+    _show(result, {"run": str(run)}, as_json)
+
+
+def show(run: Folder, as_json: AsJson = False) -> None:
+    """Show a run: what it is, how far it got, and its scores.
+
+    Example: partita show runs/fedper-digits-1
+    """
+    from ..runs.view import view
+
+    found = view(run)
+    if as_json:
+        print(json.dumps(found.as_dict()))
+    else:
+        terminal.print_run(found)
+
+
+def list_runs(
+    folder: Annotated[Path, typer.Argument(help="Where to look.")] = Path("runs"), as_json: AsJson = False
+) -> None:
+    """List the runs in a folder."""
+    from ..runs.run import find_runs
+    from ..runs.view import view
+
+    views = [view(path) for path in find_runs(folder)]
+    if as_json:
+        print(json.dumps([{"folder": str(each.folder), "done": each.done, **each.about} for each in views]))
+    elif views:
+        terminal.print_runs(views)
+    else:
+        terminal.tell(f"No runs in {folder}. Make one with: partita run")
+
+
+def export(run: Folder, folder: Annotated[Path, typer.Option("--csv", help="Where to write the CSV files.")]) -> None:
+    """Write a run's metrics, traffic and rounds as CSV files.
+
+    Example: partita export runs/fedper-digits-1 --csv tables
+    """
+    from ..runs.export import export_csv
+    from ..runs.view import view
+
+    for path in export_csv(view(run), folder):
+        terminal.tell(str(path))
+
+
+class Form(str, Enum):
+    """How a table is written."""
+
+    terminal = "terminal"
+    csv = "csv"
+    markdown = "markdown"
+    latex = "latex"
+
+
+def compare(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Runs, or folders that hold runs.")],
+    baseline: Annotated[str | None, typer.Option(help="The method to compare with; the first run's.")] = None,
+    form: Annotated[Form, typer.Option(help="How to write the table.")] = Form.terminal,
+) -> None:
+    """Compare runs, paired over clients and seeds: differences with intervals, corrected tests, wins and losses.
+
+    Examples:
+
+    partita compare runs/fedavg-digits-1 runs/fedper-digits-1
+
+    partita compare runs --baseline fedavg --form markdown
+    """
+    from ..comparison import compare as compare_scores
+    from ..runs.run import find_runs
+    from ..runs.scores import scores_of
+    from ..runs.view import view
+    from ..tables import table
+
+    views = [view(path) for folder in runs for path in find_runs(folder)]
+    if not views:
+        raise PartitaError(f"No runs in {', '.join(map(str, runs))}.")
+    metric = views[0].about["metric"]
+    made = compare_scores(
+        scores_of(views), baseline=baseline or views[0].about["label"], lower_is_better=metric != "accuracy"
+    )
+    print(table(made, form.value, percent=metric == "accuracy"))
+
+
+@contextmanager
+def _resumable(folder: Path) -> Iterator[None]:
+    """Ctrl-C and SIGTERM drop the round in progress; what came before is kept, and can be continued."""
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    except KeyboardInterrupt:
+        terminal.tell(f"Interrupted. Nothing that was done is lost; continue with: partita resume {folder}")
+        raise typer.Exit(130) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _show(result: "Result", origin: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({**origin, **result.as_dict()}))
+    else:
+        terminal.print_result(result)

@@ -229,6 +229,22 @@ def test_augmentation_is_random_by_seed_round_and_client_only() -> None:
         assert (every == picture_seen).flatten(2).all(2).any()
 
 
+def test_inputs_are_standardized_by_the_training_rows_alone() -> None:
+    images = np.random.default_rng(0).integers(256, size=(60, 4, 4), dtype=np.uint8)
+    images[:, 0, 0] = 7
+    federation = federate(pool("images", images, np.arange(60) % 2), iid(clients=3), standardize=True)
+    training = torch.cat([roles["train"] for roles in federation.roles])
+    seen = federation.samples.take(training).inputs.double()
+    raw = torch.from_numpy(images)[training].double().unsqueeze(1) / 255
+    expected = (raw - raw.mean(0)) / (raw.std(0, correction=0) + 1e-6)
+    torch.testing.assert_close(seen, expected, rtol=0, atol=2e-4)
+    assert seen[:, 0, 0, 0].abs().max() < 0.1, "a constant entry stays small"
+    with pytest.raises(PartitaError, match="indices or words"):
+        federate(
+            pool("films", np.arange(60) % 9, np.arange(60) % 2, rows_identify=False), iid(clients=3), standardize=True
+        )
+
+
 def test_a_selection_shares_the_storage() -> None:
     inputs = torch.randn(10, 3)
     part = Samples(inputs, torch.arange(10)).take(torch.tensor([2, 3, 5])).take(slice(1, 3))

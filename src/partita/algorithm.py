@@ -62,6 +62,8 @@ class Algorithm:
     """All tensors that a client holds before its first round."""
     start: Callable[[Tensors, Client], Tensors] = received_replaces_own
     phases: tuple[Stage, ...] = ()
+    absent: tuple[Stage, ...] = ()
+    """What clients that do not take part in a round do after the start, and keep, where a method asks it of them."""
     finetune: tuple[Stage, ...] = ()
     upload: Callable[[Tensors, Tensors, Client], tuple[Tensors, Tensors | None]] = all_that_is_shared
     """Of the tensors before and after the phases: values, and a mask of the entries sent. What is not shared stays."""
@@ -145,6 +147,13 @@ def client_round(algorithm: Algorithm, clients: Sequence[Client], run_phase: Run
     return [_finish(algorithm, *each) for each in zip(clients, before, after, strict=True)]
 
 
+def absent_round(algorithm: Algorithm, clients: Sequence[Client], run_phase: RunPhase) -> list[Tensors]:
+    """What each client keeps of a round in which it does not take part."""
+    clients = [enter(algorithm, client) for client in clients]
+    after = _run(algorithm.absent, clients, [begin(algorithm, client) for client in clients], run_phase)
+    return [_kept(algorithm, *each) for each in zip(clients, after, strict=True)]
+
+
 def server_round(
     algorithm: Algorithm,
     state: Tensors,
@@ -198,5 +207,8 @@ def _finish(algorithm: Algorithm, client: Client, before: Tensors, after: Tensor
         batches=client.batches_per_epoch(len(client.train)),
         mask=mask,
     )
-    kept = kept_names(algorithm, client.task, client.initial)
-    return Trained(own=only(after, sorted(kept)), update=update, tensors=after)
+    return Trained(own=_kept(algorithm, client, after), update=update, tensors=after)
+
+
+def _kept(algorithm: Algorithm, client: Client, after: Tensors) -> Tensors:
+    return only(after, sorted(kept_names(algorithm, client.task, client.initial)))

@@ -7,6 +7,7 @@ from typing import Literal, TypeVar
 
 import torch
 
+from .errors import PartitaError
 from .network import Network
 from .optimizers import SGD
 from .randomness import Moment
@@ -60,19 +61,28 @@ def paper_factors(largest: float | None = None) -> Factors:
     return factors
 
 
-def official_factors(middle: float, head: float) -> Factors:
-    """What the published code does: top-level children; the first at the base rate, the last at a fixed fraction."""
+def official_factors(middle: float | tuple[float, ...], head: float) -> Factors:
+    """What the published code does: top-level children; the first at the base rate, the last at a fixed fraction.
+
+    `middle` multiplies equation 4 for those between, all alike or each by its own.
+    """
 
     def factors(gradients: Tensors, network: Network) -> dict[str, float]:
         last = len(network.children) - 1
         result: dict[str, float] = {}
+        between = max(last - 1, 0)
+        multipliers = (middle,) * between if isinstance(middle, float | int) else middle
+        if len(multipliers) != between:
+            raise PartitaError(
+                f"{len(multipliers)} rates for {between} middle layers; give one for each, or one for all."
+            )
         for position, names in enumerate(network.children):
             members = [name for name in gradients if network_name(name) in names]
             if position == 0 or position == last:
                 factor = 1.0 if position == 0 else head
             else:
                 each = [eq4(norm, position / last) for norm in _norms(gradients, {n: n for n in members}).values()]
-                factor = middle * sum(each) / len(each) if each else 1.0
+                factor = multipliers[position - 1] * sum(each) / len(each) if each else 1.0
             result |= dict.fromkeys(members, factor)
         return result
 

@@ -26,8 +26,9 @@ class Progress:
     accuracy: Summary | None
     result: "Result"
     """Everything so far."""
+    participants: int
     own: Mapping[int, Tensors]
-    """What the round's participants keep."""
+    """What clients keep anew: the participants', and others' where the method asks it of them."""
     records: Sequence[Record]
     traffic: Sequence[Traffic]
 

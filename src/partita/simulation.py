@@ -14,6 +14,7 @@ from .algorithm import (
     Algorithm,
     RunPhase,
     Trained,
+    absent_round,
     begin,
     client_round,
     enter,
@@ -145,7 +146,8 @@ def simulate(
         moment = simulation.moment(number)
         due = number + 1 == rounds or (evaluate_every > 0 and (number + 1) % evaluate_every == 0)
         chosen = [trainers[at] for at in participants(len(trainers), participation, moment)]
-        done = simulation.round(result, chosen, moment)
+        idle = sorted(set(trainers) - set(chosen)) if algorithm.absent else []
+        done = simulation.round(result, chosen, idle, moment)
         states.update(done.own)
         result = replace(result, state=done.state, traffic=result.traffic + done.traffic)
         records = simulation.evaluate(result, done, moment) if due else []
@@ -154,7 +156,18 @@ def simulate(
             accuracy = result.accuracy(round=number + 1) if due else None
             seconds = time.perf_counter() - began
             on_round(
-                Progress(number + 1, rounds, seconds, result.metric, accuracy, result, done.own, records, done.traffic)
+                Progress(
+                    number + 1,
+                    rounds,
+                    seconds,
+                    result.metric,
+                    accuracy,
+                    result,
+                    len(chosen),
+                    done.own,
+                    records,
+                    done.traffic,
+                )
             )
     return result
 
@@ -217,15 +230,18 @@ class _Simulation:
         received = self.algorithm.server.download(result.state, number, moment)
         return replace(self.client(number, moment), own=result.own.get(number, {}), received=received)
 
-    def round(self, result: Result, chosen: Sequence[int], moment: Moment) -> "_Round":
+    def round(self, result: Result, chosen: Sequence[int], idle: Sequence[int], moment: Moment) -> "_Round":
         clients = [self.with_state(result, number, moment) for number in chosen]
         trained = client_round(self.algorithm, clients, self.run_phase)
         updates = [each.update for each in trained]
+        own = {client.id: each.own for client, each in zip(clients, trained, strict=True)}
+        absent = [self.with_state(result, number, moment) for number in idle]
+        own |= dict(zip(idle, absent_round(self.algorithm, absent, self.run_phase), strict=True))
         return _Round(
             clients,
             trained,
             state=server_round(self.algorithm, result.state, updates, moment, self.server_client(), self.run_phase),
-            own={client.id: each.own for client, each in zip(clients, trained, strict=True)},
+            own=own,
             traffic=[row for pair in zip(clients, updates, strict=True) for row in traffic(*pair)],
         )
 

@@ -11,6 +11,7 @@ from ..layerwise import Layerwise, official_factors, paper_factors
 from ..masks import largest_changes, official_changes
 from ..optimizers import SGD
 from ..phases import Phase, Stage
+from ..schedules import Schedule
 from ..selectors import HEAD, Selector, below
 from ..tensors import Tensors, network_name, only, prefixed, under
 from .fedavg import fedavg
@@ -30,19 +31,23 @@ def flayer(
     mask: bool = True,
     recompute: Literal["round", "epoch", "step"] | None = None,
     max_factor: float | None = None,
-    middle_rate: float = 1.0,
+    middle_rate: float | tuple[float, ...] = 1.0,
     head_rate: float = 0.2,
+    first_head_rate: float | None = None,
     joint_mask: bool = False,
     dilute: bool = False,
     head_warmup_epochs: int | None = None,
     accuracy_of: Literal["held_out", "train"] = "held_out",
+    everyone: bool = False,
 ) -> Algorithm:
     """Blend the head by the client's accuracy (agg), learn by layer (lr), send the largest changes (mask).
 
     The three parts act on FedAvg or on another method. `agg` may also take the head as received or the client's own
     in place of the blend; `auto` leaves FedALA's own initialisation alone. `variant="official"` does what the
-    published code does: its layers, rates (`middle_rate` 20 for its CNN) and masks, a head epoch before each use, and
-    the accuracy of the model it began with. `dilute` averages unsent entries as zeros.
+    published code does: its layers, rates (`middle_rate` 20 for its CNN, or one for each middle layer) and masks, a
+    head epoch before each use (in the first round at `first_head_rate`, 0.1 for its ResNet and fastText), and the
+    accuracy of the model it began with. With `everyone`, as there, clients that do not take part initialise too, and
+    keep that. `dilute` averages unsent entries as zeros.
     """
     official = variant == "official"
     mixes = on.label.endswith("fedala")
@@ -98,7 +103,9 @@ def flayer(
     at, trains = next((i, s) for i, s in enumerate(on.phases) if isinstance(s, Phase) and s.view == on.view)
     initialise: tuple[Stage, ...] = (blend_head,) if agg != "none" else ()
     if warmup_epochs:
-        warm_up = SGD(trains.optimizer.lr * (head_rate if official else 1.0))
+        rate = trains.optimizer.lr * (head_rate if official else 1.0)
+        first = 1.0 if first_head_rate is None else trains.optimizer.lr * first_head_rate / rate
+        warm_up = SGD(rate, schedule=Schedule(f"first:{first:g}", lambda t, rounds: first if t == 0 else 1.0))
         initialise += (Phase(on.view.place(head), warm_up, epochs=warmup_epochs, view=on.view),)
     initialise_training = (*initialise, remember_start) if mask else initialise
     note: tuple[Stage, ...] = (note_accuracy,) if agg == "accuracy" else ()
@@ -109,6 +116,7 @@ def flayer(
         keep=(~on.shared if on.keep is None else on.keep) | on.view.place(head) | below("flayer/"),
         expand=lambda client: on.expand(client) | {ACCURACY: _zero_like(client)},
         phases=(*training[:at], *initialise_training, *before_training, *training[at:], *after_training),
+        absent=(*initialise, *note) if everyone else on.absent,
         finetune=(*on.finetune, *initialise) if mixes else (*initialise, *on.finetune),
         upload=upload if mask else on.upload,
     )

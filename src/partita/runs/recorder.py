@@ -37,7 +37,7 @@ class Recorder:
             round=progress.round,
             state=progress.result.state,
             own={**before.own, **progress.own},
-            rounds=(*before.rounds, (progress.round, progress.seconds, len(progress.own))),
+            rounds=(*before.rounds, (progress.round, progress.seconds, progress.participants)),
             records=(*before.records, *progress.records),
             traffic=(*before.traffic, *progress.traffic),
         )

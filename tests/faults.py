@@ -90,8 +90,8 @@ FAULTS = (
     Fault(
         "state not written back",
         "algorithm.py",
-        "own=only(after, sorted(kept))",
-        "own=only(before, sorted(kept))",
+        "own=_kept(algorithm, client, after)",
+        "own=_kept(algorithm, client, before)",
         "test_laws.py",
     ),
     Fault(

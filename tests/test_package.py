@@ -222,3 +222,10 @@ def test_python_on_pages_runs(page: str, capsys: pytest.CaptureFixture[str]) -> 
     assert blocks
     for block in blocks:
         exec(compile(block, page, "exec"), {})
+
+
+def test_the_list_of_faults_fits_the_engine() -> None:
+    """`make faults` takes minutes; that each of its texts still occurs once is seen at once."""
+    from faults import FAULTS
+
+    assert [fault.name for fault in FAULTS if TEXTS[fault.file[:-3].replace("/", ".")].count(fault.old) != 1] == []

@@ -188,6 +188,7 @@ COLUMNS = {
     "traffic": ["stage", "round", "client", "group", "down", "up"],
     "server": ["stage", "round", "state"],
     "clients": ["stage", "client", "round", "own"],
+    "analyses": ["name", "value"],
 }
 
 

@@ -18,7 +18,7 @@ def run(metric: str, scores: dict[int, tuple[int, int]]) -> View:
         for role, right in zip(roles, both, strict=True)
     ]
     about = {"newcomers": [], "model": "before_local", "metric": metric}
-    return View(Path("run"), about, [(number, 1.0, 1) for number in scores], records, [])
+    return View(Path("run"), about, [(number, 1.0, 1) for number in scores], records, [], {})
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "RMSE"])

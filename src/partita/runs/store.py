@@ -18,7 +18,7 @@ from ..tensors import Tensors
 from ..traffic import Traffic
 from .blobs import pack, unpack
 
-FORMAT = 1
+FORMAT = 2
 DATABASE = "run.sqlite"
 UNFINISHED = "new.sqlite"
 SCHEMA = """
@@ -32,6 +32,7 @@ CREATE TABLE server (stage TEXT PRIMARY KEY, round INTEGER NOT NULL, state BLOB 
 CREATE TABLE clients (
     stage TEXT, client INTEGER, round INTEGER NOT NULL, own BLOB NOT NULL, PRIMARY KEY (stage, client)
 );
+CREATE TABLE analyses (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE INDEX metrics_by_round ON metrics (stage, round);
 """
 
@@ -107,6 +108,16 @@ class Store:
     def note(self, key: str, value: object) -> None:
         with _explained(self.folder), self._connection:
             self._connection.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (key, json.dumps(value)))
+
+    @property
+    def analyses(self) -> dict[str, Any]:
+        """What was found out about the run beside its metrics, by name."""
+        with _explained(self.folder):
+            return {name: json.loads(value) for name, value in self._rows("SELECT name, value FROM analyses")}
+
+    def add_analysis(self, name: str, value: object) -> None:
+        with _explained(self.folder), self._connection:
+            self._connection.execute("INSERT OR REPLACE INTO analyses VALUES (?, ?)", (name, json.dumps(value)))
 
     def commit(
         self,

@@ -18,6 +18,8 @@ class View:
     rounds: list[tuple[int, float, int]]
     records: list[Record]
     traffic: list[Traffic]
+    analyses: dict[str, Any]
+    """What was found out about the run beside its metrics: labels, network, baselines, guard and others."""
 
     @property
     def done(self) -> int:
@@ -72,4 +74,5 @@ class View:
 
 def view(folder: Path) -> View:
     with Store.open(folder) as store:
-        return View(folder, store.about, store.rounds("run"), store.records("run"), store.traffic("run"))
+        rounds, records, traffic = store.rounds("run"), store.records("run"), store.traffic("run")
+        return View(folder, store.about, rounds, records, traffic, store.analyses)

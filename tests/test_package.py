@@ -25,7 +25,7 @@ LAYERS = (
     "randomness tensors",
     "samples",
     "batching download network pool schedules",
-    "selectors split text",
+    "prefix selectors split text",
     "adapters arrays duplicates manifests objectives optimizers",
     "datasets",
     "splits task",

@@ -1,6 +1,6 @@
 """What is done for clients in a round? They train, wait or are measured: each alone, so that any process can do it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -9,7 +9,7 @@ from torch import nn
 from .algorithm import Algorithm, RunPhase, absent_round, begin, client_round, enter, kept_names, personalize
 from .batching import Batching
 from .client import Client
-from .evaluation import Model, Record, measure
+from .evaluation import Model, Record, measure_all
 from .federation import Federation
 from .randomness import Moment
 from .samples import Samples
@@ -70,12 +70,12 @@ class Workshop:
 
     def client(self, number: int, moment: Moment) -> Client:
         """A client as an algorithm sees it: without test data, unless the protocol openly hands it out."""
-        data = self.data[number]
+        data, task = self.data[number], self.tasks[number]
         return Client(
             id=number,
-            task=self.tasks[number],
-            train=data.train.alone(),
-            validation=(data.test if self.oracle_validation else data.validation).alone(),
+            task=task,
+            train=data.train.alone(task.layout),
+            validation=(data.test if self.oracle_validation else data.validation).alone(task.layout),
             moment=moment,
             batching=self.batching,
         )
@@ -100,7 +100,7 @@ class Workshop:
 
     def _train(self, clients: Sequence[Client], job: Job) -> Iterator[Outcome]:
         for client, each in zip(clients, client_round(self.algorithm, clients, self.run_phase), strict=True):
-            records = self._records(client, each.tensors, "after_local", job.moment) if job.measured else []
+            records = self._records(client, {"after_local": each.tensors}, job.moment) if job.measured else []
             yield Outcome(client.id, each.own, each.update, traffic(client, each.update), records)
 
     def _wait(self, clients: Sequence[Client], job: Job) -> Iterator[Outcome]:
@@ -112,17 +112,15 @@ class Workshop:
         moment = replace(job.moment, round=job.moment.round - 1)
         for client in clients:
             client = enter(self.algorithm, client)
-            records = self._records(client, begin(self.algorithm, client), "before_local", moment)
+            models: dict[Model, Tensors] = {"before_local": begin(self.algorithm, client)}
             if kept_names(self.algorithm, client.task, client.initial):
-                stranger = replace(client, own={})
-                records += self._records(stranger, begin(self.algorithm, stranger), "initial", moment)
+                models["initial"] = begin(self.algorithm, replace(client, own={}))
             if self.algorithm.finetune:
-                [tuned] = personalize(self.algorithm, [client], self.run_phase)
-                records += self._records(client, tuned, "after_finetune", moment)
-            yield Outcome(client.id, records=records)
+                [models["after_finetune"]] = personalize(self.algorithm, [client], self.run_phase)
+            yield Outcome(client.id, records=self._records(client, models, moment))
 
-    def _records(self, client: Client, tensors: Tensors, model: Model, moment: Moment) -> list[Record]:
-        data = self.data[client.id]
+    def _records(self, client: Client, models: Mapping[Model, Tensors], moment: Moment) -> list[Record]:
+        data, layout = self.data[client.id], client.task.layout
         roles: dict[Literal["validation", "test"], Samples] = {"validation": data.validation, "test": data.test}
         return [
             Record(
@@ -136,6 +134,8 @@ class Workshop:
             )
             for role, samples in roles.items()
             if len(samples)
-            for sums in [measure(self.algorithm, client, tensors, samples, self.evaluation_batch)]
+            for model, sums in measure_all(
+                self.algorithm, client, models, samples.alone(layout), self.evaluation_batch
+            ).items()
             if sums["count"]
         ]

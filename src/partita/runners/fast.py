@@ -13,21 +13,28 @@ from ..network import Network
 from ..optimizers import SGD, Optimizer
 from ..penalties import Proximal
 from ..phases import Phase
+from ..prefix import tail_of
 from ..randomness import Moment, seeded
+from ..samples import Samples
 from ..task import Task
-from ..tensors import Tensors, network_name, only, prefixed, under
+from ..tensors import Tensors, network_name, prefixed, under
 from . import reference
 
 Step = Callable[[list[Tensor | None], Moment], None]
 """Changes the trained parameters, given their gradients."""
 
 
-def run_phase(phase: Phase, clients: Sequence[Client], tensors: Sequence[Tensors]) -> list[Tensors]:
-    """Each client's tensors after a phase; the given ones are left as they are."""
+def run_phase(
+    phase: Phase, clients: Sequence[Client], tensors: Sequence[Tensors], *, cache: bool = True
+) -> list[Tensors]:
+    """Each client's tensors after a phase; the given ones are left as they are.
+
+    With `cache`, what comes before the layers that are trained is computed once for each sample, where that is exact.
+    """
     return [
         reference.run_phase(phase, [client], [own])[0]
         if obstacle(phase, client.task, own)
-        else _run(phase, client, own)
+        else _run(phase, client, own, cache)
         for client, own in zip(clients, tensors, strict=True)
     ]
 
@@ -51,14 +58,13 @@ def _sources(phase: Phase, network: Network, tensors: Tensors) -> dict[str, str]
     return {name: known[id(weight)] for name, weight in weights.items() if id(weight) in known}
 
 
-def _run(phase: Phase, client: Client, tensors: Tensors) -> Tensors:
+def _run(phase: Phase, client: Client, tensors: Tensors, cache: bool) -> Tensors:
     network, module = client.task.network, client.task.module
     chosen = phase.trained(network, frozenset(tensors))
     names = [name for name in tensors if name in chosen]
     if not names:
         return tensors
-    weights = phase.view.weights(tensors, network)
-    held = _load_(module, weights)
+    held = client.task.load_(phase.view.weights(tensors, network))
     trained = {name: held[network_name(name)] for name in names}
     parameters = list(trained.values())
     _train_only_(module, parameters)
@@ -71,12 +77,13 @@ def _run(phase: Phase, client: Client, tensors: Tensors) -> Tensors:
         seeded(client.moment.seed, "noise/" + client.purpose, client.moment.round, client.id),
         _sparse_embeddings(module, phase),
     ):
-        for moment, (batch,) in phase.moments(client):
+        used, samples = _part(phase, client, names) if cache else (module, phase.samples(client))
+        for moment, (batch,) in phase.moments(client, samples):
             if moment.step == 0:
                 if phase.until and losses and phase.until([sum(epoch) / len(epoch) for epoch in losses]):
                     break
                 losses.append([])
-            loss = client.task.loss(module(batch.inputs), batch.targets)
+            loss = client.task.loss(used(batch.inputs), batch.targets)
             losses[-1].append(loss.item())
             if not math.isfinite(losses[-1][-1]):
                 raise reference.diverged("The loss", str(losses[-1][-1]), phase, client)
@@ -98,17 +105,18 @@ def _run(phase: Phase, client: Client, tensors: Tensors) -> Tensors:
     return tensors | kept | (prefixed("optimizer/", state) if phase.carry else {})
 
 
+def _part(phase: Phase, client: Client, names: Sequence[str]) -> tuple[nn.Module, Samples]:
+    """The part of the network that a step goes through, and the samples as that part sees them."""
+    samples, network = phase.samples(client), client.task.network
+    if phase.steps_taken(client) >= client.batches_per_epoch(len(samples)):
+        tail = tail_of(client.task.module, {network.owners[network_name(name)] for name in names}, samples)
+        if tail:
+            return tail.module, tail.samples
+    return client.task.module, samples
+
+
 def _copy(tensor: Tensor) -> Tensor:
     return tensor.detach().clone(memory_format=torch.contiguous_format)
-
-
-def _load_(module: nn.Module, weights: Tensors) -> Tensors:
-    """The module's own tensors, with these values."""
-    held = only(dict(module.named_parameters()) | dict(module.named_buffers()), weights)
-    with torch.no_grad():
-        for name, tensor in held.items():
-            tensor.copy_(weights[name])
-    return held
 
 
 def _train_only_(module: nn.Module, parameters: Sequence[Tensor]) -> None:

@@ -24,7 +24,7 @@ LAYERS = (
     "errors",
     "randomness tensors",
     "samples",
-    "batching download network pool schedules",
+    "batching chain download network pool schedules",
     "prefix selectors split text",
     "adapters arrays duplicates manifests objectives optimizers",
     "datasets",

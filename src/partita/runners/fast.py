@@ -6,12 +6,13 @@ from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
+from ..chain import Chain, chain_of
 from ..client import Client
 from ..gradients import PLAIN_GRADIENT
 from ..network import Network
-from ..optimizers import SGD, Optimizer
-from ..penalties import Proximal
+from ..optimizers import SGD
 from ..phases import Phase
 from ..prefix import tail_of
 from ..randomness import Moment, seeded
@@ -19,9 +20,10 @@ from ..samples import Samples
 from ..task import Task
 from ..tensors import Tensors, network_name, prefixed, under
 from . import reference
+from .steps import Gathering, Pull, in_place, plain_descent, pull_of
 
-Step = Callable[[list[Tensor | None], Moment], None]
-"""Changes the trained parameters, given their gradients."""
+Learn = Callable[[Samples, Moment], float]
+"""A step on a batch; its loss."""
 
 
 def run_phase(
@@ -66,43 +68,87 @@ def _run(phase: Phase, client: Client, tensors: Tensors, cache: bool) -> Tensors
         return tensors
     held = client.task.load_(phase.view.weights(tensors, network))
     trained = {name: held[network_name(name)] for name in names}
-    parameters = list(trained.values())
-    _train_only_(module, parameters)
+    _train_only_(module, list(trained.values()))
     state = phase.optimizer.init(trained) | (under("optimizer/", tensors) if phase.carry else {})
-    step = _in_place(phase.optimizer, trained, state, network)
-    pull = _pull(phase, trained, client)
     losses: list[list[float]] = []
     client.task.train_(frozenset(map(network_name, names)))
     with (
         seeded(client.moment.seed, "noise/" + client.purpose, client.moment.round, client.id),
         _sparse_embeddings(module, phase),
     ):
-        used, samples = _part(phase, client, names) if cache else (module, phase.samples(client))
+        part, samples = _part(phase, client, names) if cache else (module, phase.samples(client))
+        learn = _learning(phase, client, part, trained, state)
         for moment, (batch,) in phase.moments(client, samples):
             if moment.step == 0:
                 if phase.until and losses and phase.until([sum(epoch) / len(epoch) for epoch in losses]):
                     break
                 losses.append([])
-            loss = client.task.loss(used(batch.inputs), batch.targets)
-            losses[-1].append(loss.item())
+            losses[-1].append(learn(batch, moment))
             if not math.isfinite(losses[-1][-1]):
                 raise reference.diverged("The loss", str(losses[-1][-1]), phase, client)
-            if phase.penalty and not pull:
-                loss = loss + phase.penalty(trained, client)
-            gradients: list[Tensor | None] = [*torch.autograd.grad(loss, parameters, allow_unused=True)]
-            with torch.no_grad():
-                if pull:
-                    pull(gradients)
-                step(gradients, moment)
-                if phase.project:
+            if phase.project:
+                with torch.no_grad():
                     for name, parameter in trained.items():
                         parameter.copy_(phase.project(name, parameter))
-    if not all(bool(torch.isfinite(parameter).all()) for parameter in parameters):
+    if not all(bool(torch.isfinite(parameter).all()) for parameter in trained.values()):
         raise reference.diverged("The weights", "not finite", phase, client)
     sources = _sources(phase, network, tensors)
     moved = {sources[name]: held[name] for name in network.buffers if name in sources}
     kept = {name: _copy(tensor) for name, tensor in (trained | moved).items()}
     return tensors | kept | (prefixed("optimizer/", state) if phase.carry else {})
+
+
+def _learning(phase: Phase, client: Client, part: nn.Module, trained: Tensors, state: Tensors) -> Learn:
+    """A step by hand where the network is a chain of layers, else by automatic gradients."""
+    task = client.task
+    chain = chain_of(part) if task.loss is F.cross_entropy else None
+    pull = pull_of(phase, trained, client)
+    if chain and (pull or not phase.penalty):
+        return _by_hand(phase, chain, trained, state, pull, task.network)
+    step = in_place(phase.optimizer, trained, state, task.network)
+    parameters = list(trained.values())
+
+    def learn(batch: Samples, moment: Moment) -> float:
+        loss = task.loss(part(batch.inputs), batch.targets)
+        value = loss.item()
+        if phase.penalty and not pull:
+            loss = loss + phase.penalty(trained, client)
+        gradients: list[Tensor | None] = [*torch.autograd.grad(loss, parameters, allow_unused=True)]
+        with torch.no_grad():
+            if pull:
+                pull(gradients)
+            step(gradients, moment)
+        return value
+
+    return learn
+
+
+def _by_hand(
+    phase: Phase, chain: Chain, trained: Tensors, state: Tensors, pull: Pull | None, network: Network
+) -> Learn:
+    parameters = {name: parameter for name, parameter in trained.items() if isinstance(parameter, nn.Parameter)}
+    descent = plain_descent(phase, parameters, network)
+    if descent:
+
+        def descend(batch: Samples, moment: Moment) -> float:
+            descent.moment = moment
+            with torch.no_grad():
+                return chain.step(batch.inputs, batch.targets, descent)
+
+        return descend
+    step = in_place(phase.optimizer, trained, state, network)
+
+    def learn(batch: Samples, moment: Moment) -> float:
+        gathering = Gathering()
+        with torch.no_grad():
+            loss = chain.step(batch.inputs, batch.targets, gathering)
+            gradients = [gathering.gradients.get(parameter) for parameter in parameters.values()]
+            if pull:
+                pull(gradients)
+            step(gradients, moment)
+        return loss
+
+    return learn
 
 
 def _part(phase: Phase, client: Client, names: Sequence[str]) -> tuple[nn.Module, Samples]:
@@ -123,86 +169,6 @@ def _train_only_(module: nn.Module, parameters: Sequence[Tensor]) -> None:
     chosen = {id(parameter) for parameter in parameters}
     for parameter in module.parameters():
         parameter.requires_grad_(id(parameter) in chosen)
-
-
-def _in_place(optimizer: Optimizer, trained: Tensors, state: Tensors, network: Network) -> Step:
-    """The optimizer's step on parameters themselves; its state is changed too."""
-    if isinstance(optimizer, SGD):
-        return _descent(optimizer, trained, state, network)
-
-    def step(gradients: list[Tensor | None], moment: Moment) -> None:
-        known = {name: gradient for name, gradient in zip(trained, gradients, strict=True) if gradient is not None}
-        values = {name: parameter.detach() for name, parameter in trained.items()}
-        new, changed = optimizer.update(values, known, state, moment, network)
-        state.update(changed)
-        for name in known:
-            trained[name].copy_(new[name])
-
-    return step
-
-
-def _descent(optimizer: SGD, trained: Tensors, state: Tensors, network: Network) -> Step:
-    """SGD in one pass over the parameters of each kind: those with the same rate and decay."""
-    factors = optimizer.factors(trained, network)
-    decayed = optimizer.decayed(network, frozenset(trained)) if optimizer.weight_decay else frozenset()
-    kinds = [(factors[name], optimizer.weight_decay if name in decayed else 0.0) for name in trained]
-    velocities = [state["momentum/" + name] for name in trained] if optimizer.momentum else []
-    everything = list(zip(kinds, trained.values(), velocities or trained.values(), strict=True))
-
-    def step(gradients: list[Tensor | None], moment: Moment) -> None:
-        rate = optimizer.lr * optimizer.schedule(moment)
-        if optimizer.clip is not None:
-            _clip_(gradients, optimizer.clip)
-        for factor, decay in set(kinds):
-            used = [
-                (parameter, gradient, velocity)
-                for (kind, parameter, velocity), gradient in zip(everything, gradients, strict=True)
-                if kind == (factor, decay) and gradient is not None
-            ]
-            dense = [each for each in used if not each[1].is_sparse]
-            torch._fused_sgd_(
-                [parameter for parameter, _, _ in dense],
-                [gradient for _, gradient, _ in dense],
-                [velocity for _, _, velocity in dense] if optimizer.momentum else [],
-                weight_decay=decay,
-                momentum=optimizer.momentum,
-                lr=rate * factor,
-                dampening=0.0,
-                nesterov=optimizer.nesterov,
-                maximize=False,
-                is_first_step=False,
-            )
-            for parameter, gradient, _ in used:
-                if gradient.is_sparse:
-                    parameter.add_(gradient, alpha=-rate * factor)
-
-    return step
-
-
-def _clip_(gradients: list[Tensor | None], largest: float) -> None:
-    known = [gradient for gradient in gradients if gradient is not None]
-    if known:
-        norm = torch.stack([gradient.square().sum() for gradient in known]).sum().sqrt()
-        torch._foreach_mul_(known, torch.clamp(largest / (norm + 1e-6), max=1.0).item())
-
-
-def _pull(phase: Phase, trained: Tensors, client: Client) -> Callable[[list[Tensor | None]], None] | None:
-    """The gradient of a proximal term without a graph; other penalties are differentiated with the loss."""
-    if not isinstance(phase.penalty, Proximal):
-        return None
-    penalty = phase.penalty
-    centers = penalty.centers(trained, client)
-    places = [(at, trained[name], centers[name]) for at, name in enumerate(trained) if name in centers]
-
-    def pull(gradients: list[Tensor | None]) -> None:
-        for at, parameter, center in places:
-            distance = parameter - center
-            known = gradients[at]
-            gradients[at] = (
-                distance.mul_(penalty.strength) if known is None else known.add_(distance, alpha=penalty.strength)
-            )
-
-    return pull
 
 
 @contextmanager

@@ -1,0 +1,162 @@
+"""How does a step change parameters themselves? The optimizers and the proximal term, in place."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from ..client import Client
+from ..network import Network
+from ..optimizers import SGD, Optimizer
+from ..penalties import Proximal
+from ..phases import Phase
+from ..randomness import Moment
+from ..tensors import Tensors
+
+Step = Callable[[list[Tensor | None], Moment], None]
+"""Changes the trained parameters, given their gradients."""
+Pull = Callable[[list[Tensor | None]], None]
+"""Adds the gradient of a proximal term."""
+
+
+@dataclass
+class Descent:
+    """Plain SGD on each gradient as it comes, which is then never kept. `moment` says which step it is."""
+
+    optimizer: SGD
+    factors: Mapping[nn.Parameter, float]
+    decayed: frozenset[nn.Parameter]
+    moment: Moment = field(default_factory=Moment)
+
+    def __call__(self, parameter: nn.Parameter, gradient: Tensor) -> None:
+        rate = self._shrunk(parameter)
+        parameter.add_(gradient, alpha=-rate)
+
+    def outer(self, parameter: nn.Parameter, left: Tensor, right: Tensor) -> None:
+        rate, decay = self._rate(parameter)
+        parameter.addmm_(left.t(), right, beta=1 - rate * decay, alpha=-rate)
+
+    def rows(self, parameter: nn.Parameter, rows: Tensor, gradient: Tensor) -> None:
+        rate = self._shrunk(parameter)
+        parameter.index_add_(0, rows, gradient, alpha=-rate)
+
+    def _rate(self, parameter: nn.Parameter) -> tuple[float, float]:
+        rate = self.optimizer.lr * self.optimizer.schedule(self.moment) * self.factors[parameter]
+        return rate, self.optimizer.weight_decay if parameter in self.decayed else 0.0
+
+    def _shrunk(self, parameter: nn.Parameter) -> float:
+        rate, decay = self._rate(parameter)
+        if decay:
+            parameter.mul_(1 - rate * decay)
+        return rate
+
+
+@dataclass
+class Gathering:
+    """Keeps the gradients of a step, for whatever an optimizer does with them."""
+
+    gradients: dict[nn.Parameter, Tensor] = field(default_factory=dict)
+
+    def __call__(self, parameter: nn.Parameter, gradient: Tensor) -> None:
+        self.gradients[parameter] = gradient
+
+    def outer(self, parameter: nn.Parameter, left: Tensor, right: Tensor) -> None:
+        self.gradients[parameter] = left.t() @ right
+
+    def rows(self, parameter: nn.Parameter, rows: Tensor, gradient: Tensor) -> None:
+        self.gradients[parameter] = torch.zeros_like(parameter).index_add_(0, rows, gradient)
+
+
+def plain_descent(phase: Phase, trained: Mapping[str, nn.Parameter], network: Network) -> Descent | None:
+    """Where a step needs nothing but each gradient by itself."""
+    optimizer = phase.optimizer
+    if not isinstance(optimizer, SGD) or optimizer.momentum or optimizer.clip is not None or phase.penalty:
+        return None
+    factors = optimizer.factors(dict(trained), network)
+    decayed = optimizer.decayed(network, frozenset(trained)) if optimizer.weight_decay else frozenset()
+    return Descent(
+        optimizer,
+        {parameter: factors[name] for name, parameter in trained.items()},
+        frozenset(trained[name] for name in decayed),
+    )
+
+
+def in_place(optimizer: Optimizer, trained: Tensors, state: Tensors, network: Network) -> Step:
+    """The optimizer's step on parameters themselves; its state is changed too."""
+    if isinstance(optimizer, SGD):
+        return _descent(optimizer, trained, state, network)
+
+    def step(gradients: list[Tensor | None], moment: Moment) -> None:
+        known = {name: gradient for name, gradient in zip(trained, gradients, strict=True) if gradient is not None}
+        values = {name: parameter.detach() for name, parameter in trained.items()}
+        new, changed = optimizer.update(values, known, state, moment, network)
+        state.update(changed)
+        for name in known:
+            trained[name].copy_(new[name])
+
+    return step
+
+
+def _descent(optimizer: SGD, trained: Tensors, state: Tensors, network: Network) -> Step:
+    """SGD in one pass over the parameters of each kind: those with the same rate and decay."""
+    factors = optimizer.factors(trained, network)
+    decayed = optimizer.decayed(network, frozenset(trained)) if optimizer.weight_decay else frozenset()
+    kinds = [(factors[name], optimizer.weight_decay if name in decayed else 0.0) for name in trained]
+    velocities = [state["momentum/" + name] for name in trained] if optimizer.momentum else []
+    everything = list(zip(kinds, trained.values(), velocities or trained.values(), strict=True))
+
+    def step(gradients: list[Tensor | None], moment: Moment) -> None:
+        rate = optimizer.lr * optimizer.schedule(moment)
+        if optimizer.clip is not None:
+            _clip_(gradients, optimizer.clip)
+        for factor, decay in set(kinds):
+            used = [
+                (parameter, gradient, velocity)
+                for (kind, parameter, velocity), gradient in zip(everything, gradients, strict=True)
+                if kind == (factor, decay) and gradient is not None
+            ]
+            dense = [each for each in used if not each[1].is_sparse]
+            torch._fused_sgd_(
+                [parameter for parameter, _, _ in dense],
+                [gradient for _, gradient, _ in dense],
+                [velocity for _, _, velocity in dense] if optimizer.momentum else [],
+                weight_decay=decay,
+                momentum=optimizer.momentum,
+                lr=rate * factor,
+                dampening=0.0,
+                nesterov=optimizer.nesterov,
+                maximize=False,
+                is_first_step=False,
+            )
+            for parameter, gradient, _ in used:
+                if gradient.is_sparse:
+                    parameter.add_(gradient, alpha=-rate * factor)
+
+    return step
+
+
+def _clip_(gradients: list[Tensor | None], largest: float) -> None:
+    known = [gradient for gradient in gradients if gradient is not None]
+    if known:
+        norm = torch.stack([gradient.square().sum() for gradient in known]).sum().sqrt()
+        torch._foreach_mul_(known, torch.clamp(largest / (norm + 1e-6), max=1.0).item())
+
+
+def pull_of(phase: Phase, trained: Tensors, client: Client) -> Pull | None:
+    """The gradient of a proximal term without a graph; other penalties are differentiated with the loss."""
+    if not isinstance(phase.penalty, Proximal):
+        return None
+    penalty = phase.penalty
+    centers = penalty.centers(trained, client)
+    places = [(at, trained[name], centers[name]) for at, name in enumerate(trained) if name in centers]
+
+    def pull(gradients: list[Tensor | None]) -> None:
+        for at, parameter, center in places:
+            distance = parameter - center
+            known = gradients[at]
+            gradients[at] = (
+                distance.mul_(penalty.strength) if known is None else known.add_(distance, alpha=penalty.strength)
+            )
+
+    return pull

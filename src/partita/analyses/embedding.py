@@ -29,7 +29,9 @@ def embedding(subjects: Iterable[Subject], each: int, batch: int = 512) -> dict[
         features.append(representation.body_features(client.task, subject.weights(subject.before), chosen, batch))
         labels += (chosen.targets if subject.classes is None else subject.classes[chosen.targets]).tolist()
         clients += [client.id] * len(chosen)
-    if len({found.shape[1] for found in features}) != 1:
+    if not features:
+        raise PartitaError("No client has test samples.")
+    if len({found.shape[1] for found in features}) > 1:
         raise PartitaError("The clients' bodies differ in the number of features, which have no common map.")
     x, y = representation.embedding(torch.cat(features)).T.tolist()
     return {"x": x, "y": y, "label": labels, "client": clients}

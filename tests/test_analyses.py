@@ -246,8 +246,11 @@ def test_similarity_by_hand() -> None:
 
 
 def test_similarity_of_what_does_not_vary_and_of_one() -> None:
+    """Weights of 0 point nowhere; a difference of inputs that are all alike is the same for all of them."""
     found = similarity(weighed((3, 4), (0, 0)), probe())
-    assert (found["cosine"], found["cka"], found["cka_std"]) == ([0.0], [None], [None])
+    assert (found["cosine"], found["cka"], found["cka_std"]) == ([None], [None], [None])
+    alike = similarity(weighed((3, 4), (4, 3)), probe().take(torch.tensor([0, 0])))
+    assert (alike["cosine"], alike["cka"]) == ([pytest.approx(0.96)], [None])
     with pytest.raises(PartitaError, match="nobody"):
         similarity(weighed((3, 4)), probe())
 

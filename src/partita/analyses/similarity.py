@@ -4,7 +4,6 @@ CKA on identical test samples as in Chen et al., 2024 (FLAYER), figure 2; the co
 figure 12.
 """
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -20,7 +19,7 @@ from .subject import Subject
 def similarity(subjects: Iterable[Subject], probe: Samples, batch: int = 512) -> dict[str, Any]:
     """Means and deviations over all pairs of clients, of the models that are meant to be used.
 
-    None where a layer's outputs do not vary, or the network does not call it as a module.
+    None where weights are all 0, a layer's outputs do not vary, or the network does not call it as a module.
     """
     given = [(subject.client, subject.weights(subject.used)) for subject in subjects]
     if len(given) < 2:
@@ -43,8 +42,9 @@ def similarity(subjects: Iterable[Subject], probe: Samples, batch: int = 512) ->
 
 
 def _over_pairs(matrix: Tensor) -> tuple[float | None, float | None]:
-    """Mean and deviation of the entries above the diagonal."""
+    """Mean and deviation of the entries above the diagonal; None where somebody is not even similar to itself."""
+    if not bool((matrix.diagonal() > 0).all()):
+        return None, None
     rows, columns = torch.triu_indices(len(matrix), len(matrix), offset=1)
     values = matrix[rows, columns]
-    mean, deviation = float(values.mean()), float(values.std(correction=0))
-    return (None, None) if math.isnan(mean) else (mean, deviation)
+    return float(values.mean()), float(values.std(correction=0))

@@ -60,8 +60,8 @@ def _print(evaluated: "Evaluated", metric: str) -> None:
         sides = found["inside_outside"]
         rows = {"classes trained on": sides["inside"], "other classes": sides["outside"]}
         if sides["before_local"]:
-            rows["... before fine-tuning"] = sides["before_local"]["inside"]
-            rows["... others before it"] = sides["before_local"]["outside"]
+            rows["before fine-tuning: trained on"] = sides["before_local"]["inside"]
+            rows["before fine-tuning: other"] = sides["before_local"]["outside"]
         _print_rows(metric, rows)
     if "similarity" in found:
         _print_similarity(found["similarity"])

@@ -1,5 +1,6 @@
 """One thread: small tensors, and as many test processes as cores. Random tests are the same on every run."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,8 @@ import torch
 from hypothesis import settings
 
 torch.set_num_threads(1)
+# Most simulations here are over before a second process has begun; tests of processes say how many they want.
+os.environ["PARTITA_WORKERS"] = "1"
 settings.register_profile("partita", deadline=None, derandomize=True)
 settings.load_profile("partita")
 

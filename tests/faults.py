@@ -83,8 +83,8 @@ FAULTS = (
     Fault(
         "wrong client's state",
         "simulation.py",
-        "own=result.own.get(number, {})",
-        "own=result.own.get((number + 1) % len(self.data), {})",
+        "[states.get(each, {}) for each in some]",
+        "[states.get((each + 1) % len(data), {}) for each in some]",
         "test_laws.py",
     ),
     Fault(

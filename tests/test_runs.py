@@ -37,9 +37,9 @@ from partita.runs.blobs import pack, unpack
 from partita.runs.run import BUDGET, find_runs, resume, start
 from partita.runs.states import States
 from partita.runs.store import DATABASE, FORMAT, Store
-from partita.simulation import _Simulation
 from partita.tensors import Tensors
 from partita.traffic import Traffic
+from partita.work import Job, Outcome, Workshop
 from toys import small_federation, small_network
 
 FORK = multiprocessing.get_context("fork")
@@ -334,19 +334,18 @@ def test_an_interruption_in_any_stage(tmp_path: Path, stage: str, number: int) -
     assert digest(resume(tmp_path)) == expected("pretrain")
 
 
-@pytest.mark.parametrize("step", ["round", "evaluate"])
+@pytest.mark.parametrize("deed", ["train", "measure"])
 def test_an_interruption_within_a_round_loses_that_round(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deed: str
 ) -> None:
-    real = getattr(_Simulation, step)
+    real = Workshop.do
 
-    def interrupted(*given: Any) -> Any:
-        done = real(*given)
-        if given[-1].round == 3:
+    def interrupted(self: Workshop, job: Job, state: Tensors) -> list[Outcome]:
+        if job.deed == deed and job.moment.round == 3 + (deed == "measure"):
             raise KeyboardInterrupt
-        return done
+        return real(self, job, state)
 
-    monkeypatch.setattr(_Simulation, step, interrupted)
+    monkeypatch.setattr(Workshop, "do", interrupted)
     with pytest.raises(KeyboardInterrupt):
         start(SETTINGS, tmp_path, interval=50)
     assert (status(tmp_path), progress_of(tmp_path)) == ("interrupted", 3)

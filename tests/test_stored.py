@@ -68,13 +68,20 @@ def stored_records(stored: StoredClients) -> list[Record]:
     return found
 
 
+def in_order(records: list[Record]) -> list[Record]:
+    return sorted(records, key=lambda record: (record.client, record.model, record.role))
+
+
 @pytest.mark.parametrize("method", MORE)
 def test_stored_models_score_as_they_did(tmp_path: Path, method: str) -> None:
-    """Of all clients, participants or not, newcomers too: the same sums to the bit."""
+    """Of all clients, participants or not, newcomers too."""
     result = start({**SHORT, **MORE[method]}, tmp_path / "run")
     expected = [each for each in result.records if each.round == 3 and each.model in ("before_local", "after_finetune")]
     stored = stored_clients(tmp_path / "run")
-    assert stored_records(stored) == expected
+    found, expected = in_order(stored_records(stored)), in_order(expected)
+    assert [replace(each, loss=0.0) for each in found] == [replace(each, loss=0.0) for each in expected]
+    # Together, models share passes through layers they have in common, which may change the last bits of a loss.
+    assert [each.loss for each in found] == pytest.approx([each.loss for each in expected], rel=1e-5)
     assert stored.keys() == set(range(4))
     with pytest.raises(KeyError):
         stored[4]
@@ -213,6 +220,6 @@ def test_a_tuned_model_is_made_when_it_is_asked_for(tmp_path: Path) -> None:
     """And it is not that before tuning."""
     start(SHORT, tmp_path / "run")
     stored = stored_clients(tmp_path / "run")
-    tuned = replace(stored, algorithm=finetune(on=stored.algorithm))[0]
+    tuned = replace(stored, workshop=replace(stored.workshop, algorithm=finetune(on=stored.algorithm)))[0]
     assert "used" not in vars(tuned)
     assert not torch.equal(tuned.used["head.weight"], tuned.before["head.weight"])

@@ -1,19 +1,23 @@
 """How good is a model, on whose data, and which model?"""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 import torch
+from torch import Tensor
+from torch.func import functional_call
 
 from .algorithm import Algorithm
 from .client import Client
 from .errors import DivergedError, PartitaError
 from .objectives import Measures
+from .prefix import Tail, tail_of
 from .randomness import seeded
 from .samples import Samples
-from .tensors import Tensors
+from .tensors import Tensors, under
 
 Model = Literal["initial", "before_local", "after_local", "after_finetune"]
 """initial: of a client without a state of its own; before_local: what a client has after the download; after_local:
@@ -65,14 +69,46 @@ class Summary:
 
 def measure(algorithm: Algorithm, client: Client, tensors: Tensors, samples: Samples, batch: int) -> Measures:
     """Sums over samples. Nothing is trained, no statistics move."""
+    return _sums(client, samples, batch, lambda inputs: algorithm.outputs(tensors, inputs, client))
+
+
+def measure_all(
+    algorithm: Algorithm, client: Client, models: Mapping[Model, Tensors], samples: Samples, batch: int
+) -> dict[Model, Measures]:
+    """Each model's sums. What models have in common before the layers in which they differ is computed once."""
+    tail = None if algorithm.predict else _tail(algorithm, client, list(models.values()), samples, batch)
+    if tail is None:
+        return {model: measure(algorithm, client, tensors, samples, batch) for model, tensors in models.items()}
+    network = client.task.network
+    place = next(name for name, part in client.task.module.named_modules() if part is tail.module) + "."
+
+    def answer(tensors: Tensors, inputs: Tensor) -> Tensor:
+        own = under(place, algorithm.view.weights(tensors, network))
+        result: Tensor = functional_call(tail.module, own, (inputs,))
+        return result
+
+    return {model: _sums(client, tail.samples, batch, partial(answer, own)) for model, own in models.items()}
+
+
+def _tail(algorithm: Algorithm, client: Client, models: Sequence[Tensors], samples: Samples, batch: int) -> Tail | None:
+    """The part of the network in which models differ, if it is the last."""
+    task = client.task
+    first, *others = (algorithm.view.weights(tensors, task.network) for tensors in models)
+    different = {name for other in others for name in first if not torch.equal(first[name], other[name])}
+    if not different:
+        return None
+    task.load_(first)
+    task.evaluate_()
+    return tail_of(task.module, {task.network.owners[name] for name in different}, samples, batch)
+
+
+def _sums(client: Client, samples: Samples, batch: int, answer: Callable[[Tensor], Tensor]) -> Measures:
     client.task.evaluate_()
     total: Measures = {}
     with torch.no_grad(), seeded(client.moment.seed, "evaluation", client.moment.round, client.id):
         for at in range(0, len(samples), batch):
             part = samples.take(slice(at, at + batch))
-            for name, value in client.task.measure(
-                algorithm.outputs(tensors, part.inputs, client), part.targets
-            ).items():
+            for name, value in client.task.measure(answer(part.inputs), part.targets).items():
                 total[name] = total.get(name, 0) + value
     if not math.isfinite(total.get("loss", 0.0)):
         raise DivergedError(

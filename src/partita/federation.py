@@ -64,6 +64,10 @@ class Federation:
         """The number of training samples of each client."""
         return [len(roles["train"]) for roles in self.roles]
 
+    def size(self, client: int) -> int:
+        """The number of training samples of a client."""
+        return len(self.roles[client]["train"])
+
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of one input."""

@@ -60,11 +60,14 @@ class SGD:
     def update(
         self, params: Tensors, gradients: Tensors, state: Tensors, moment: Moment, network: Network
     ) -> tuple[Tensors, Tensors]:
-        names = frozenset(params)
+        return self.step(params, gradients, state, moment, network, self.factors(params, network))
+
+    def factors(self, params: Tensors, network: Network) -> dict[str, float]:
+        """What the learning rate of each tensor is multiplied with."""
         factors = dict.fromkeys(params, 1.0)
         for selector, factor in self.rates:
-            factors |= {name: factors[name] * factor for name in selector(network, names)}
-        return self.step(params, gradients, state, moment, network, factors)
+            factors |= {name: factors[name] * factor for name in selector(network, frozenset(params))}
+        return factors
 
     def step(
         self,

@@ -26,10 +26,14 @@ class Proximal:
     on: Selector = EVERYTHING
 
     def __call__(self, trained: Tensors, client: Client) -> Tensor:
-        names = self.on(client.task.network, frozenset(trained))
-        centers = {name: self._center(name, trained[name], client) for name in trained if name in names}
-        terms = [(trained[name] - center).square().sum() for name, center in centers.items() if center is not None]
+        terms = [(trained[name] - center).square().sum() for name, center in self.centers(trained, client).items()]
         return self.strength / 2 * torch.stack(terms).sum() if terms else torch.zeros(())
+
+    def centers(self, trained: Tensors, client: Client) -> Tensors:
+        """What each trained tensor is drawn to, if to anything."""
+        names = self.on(client.task.network, frozenset(trained))
+        found = {name: self._center(name, trained[name], client) for name in trained if name in names}
+        return {name: center for name, center in found.items() if center is not None}
 
     def _center(self, name: str, tensor: Tensor, client: Client) -> Tensor | None:
         if self.to == "zero":

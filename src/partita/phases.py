@@ -66,9 +66,8 @@ class Phase:
             return (None, self.steps) if self.steps is not None else (1, None)
         return (self.epochs(client) if callable(self.epochs) else self.epochs), self.steps
 
-    def moments(self, client: Client) -> Iterator[tuple[Moment, list[Samples]]]:
-        """The steps of the phase: when, and on which batches. The same for every runner."""
-        samples = self.samples(client)
+    def moments(self, client: Client, samples: Samples) -> Iterator[tuple[Moment, list[Samples]]]:
+        """The steps of the phase: when, and on which batches of the samples. The same for every runner."""
         epochs, steps = self.length(client)
         taken = count()
         per_epoch = client.batches_per_epoch(len(samples)) // self.gradient.batches

@@ -41,6 +41,8 @@ class Preparation:
 
 
 AS_STORED = Preparation()
+READY = 1 << 26
+"""So many numbers of a client are kept ready at most."""
 
 
 class Samples:
@@ -62,6 +64,11 @@ class Samples:
 
     def __len__(self) -> int:
         return len(self._targets if self._indices is None else self._indices)
+
+    @property
+    def fixed(self) -> bool:
+        """Whether training sees the same inputs in every epoch."""
+        return not (self._preparation.crop or self._preparation.flip)
 
     @property
     def stored(self) -> Tensor:
@@ -86,9 +93,16 @@ class Samples:
             self._inputs, self._targets, indices=chosen, preparation=self._preparation, numbers=self._numbers
         )
 
-    def alone(self) -> "Samples":
-        """The same samples in a storage of their own, from which no other can be reached."""
-        return Samples(self.stored.clone(), self.targets.clone(), preparation=self._preparation)
+    def alone(self, layout: torch.memory_format = torch.contiguous_format) -> "Samples":
+        """The same samples in a storage of their own, from which no other can be reached.
+
+        They are made ready once, with images in this layout, unless augmentation comes first or they are too many.
+        """
+        if not self.fixed or self.stored.numel() > READY:
+            return Samples(self.stored.clone(), self.targets.clone(), preparation=self._preparation)
+        images = self.stored.dim() == 4
+        inputs = self.inputs.clone(memory_format=layout if images else torch.contiguous_format)
+        return Samples(inputs, self.targets.clone())
 
     def relabelled(self, labels: Tensor, classes: int) -> "Samples":
         """The same samples with these labels numbered from 0; others become -1."""
@@ -100,6 +114,6 @@ class Samples:
 
     def augmented(self, draw: torch.Generator) -> "Samples":
         """The same samples as training sees them, where the preparation augments; else themselves."""
-        if not (self._preparation.crop or self._preparation.flip):
+        if self.fixed:
             return self
         return Samples(self._preparation.augment(self.stored, draw), self.targets, preparation=self._preparation)

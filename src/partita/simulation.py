@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Literal
@@ -10,35 +10,26 @@ from typing import Literal
 import torch
 from torch import nn
 
-from .algorithm import (
-    Algorithm,
-    RunPhase,
-    Trained,
-    absent_round,
-    begin,
-    client_round,
-    enter,
-    initial_state,
-    kept_names,
-    personalize,
-    server_round,
-)
+from .algorithm import Algorithm, RunPhase, initial_state, server_round
 from .batching import Batching
 from .checks import check_agreement, check_algorithm, check_clients, check_data, check_evaluation
-from .client import Client
 from .errors import PartitaError
-from .evaluation import Model, Record, measure
+from .evaluation import Record
 from .federation import Federation, federate
 from .objectives import OBJECTIVES, Loss, Measure
 from .pool import Pool
+from .processes import crew
 from .randomness import Moment, generator
 from .result import Progress, Result
-from .runners.reference import run_phase as reference
-from .samples import Samples
+from .runners.fast import run_phase as fast
 from .task import Buffers, Task
-from .tasks import Factory, Tasks, facts_for
+from .tasks import Factory, Tasks
 from .tensors import Tensors
-from .traffic import Traffic, traffic
+from .traffic import Traffic
+from .work import Deed, Job, Outcome, Workshop
+
+TOGETHER = 256
+"""So many samples make a job."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +72,8 @@ def simulate(
     on_round: Callable[[Progress], None] | None = None,
     start: Checkpoint | None = None,
     own: MutableMapping[int, Tensors] | None = None,
-    run_phase: RunPhase = reference,
+    run_phase: RunPhase = fast,
+    workers: int | None = None,
 ) -> Result:
     """Run an algorithm and evaluate it on all clients every so many rounds and at the end.
 
@@ -109,18 +101,15 @@ def simulate(
         frozen_norm=frozen_norm,
     )
     tasks = Tasks(model, data, seed, weights or {}, make_task)
-    simulation = _Simulation(
-        algorithm, tasks, data, rounds, seed, batching, evaluation_batch, oracle_validation, run_phase
-    )
+    workshop = Workshop(algorithm, tasks, data, rounds, seed, batching, evaluation_batch, oracle_validation, run_phase)
     check_clients(data.sizes)
     check_data(algorithm, tasks[0], data.sizes, batching)
     check_evaluation(data, tasks[0], evaluation_batch)
-    check_algorithm(algorithm, simulation.client(0, simulation.moment(0)))
-    first = simulation.moment(0)
-    others = (simulation.client(number, first) for number in simulation.different)
-    check_agreement(algorithm, simulation.client(0, first), others)
+    first = workshop.client(0, workshop.moment(0))
+    check_algorithm(algorithm, first)
+    check_agreement(algorithm, first, (workshop.client(other, first.moment) for other in workshop.different))
     states: MutableMapping[int, Tensors] = {} if own is None else own
-    start = start or Checkpoint(0, initial_state(algorithm, simulation.server_client(), data.sizes), (), ())
+    start = start or Checkpoint(0, initial_state(algorithm, workshop.server_client(), data.sizes), (), ())
     result = Result(
         algorithm,
         tasks[0],
@@ -141,144 +130,72 @@ def simulate(
         traffic=list(start.traffic),
     )
     trainers = [client for client in range(len(data)) if client not in data.newcomers]
-    for number in range(start.round, rounds):
-        began = time.perf_counter()
-        moment = simulation.moment(number)
-        due = number + 1 == rounds or (evaluate_every > 0 and (number + 1) % evaluate_every == 0)
-        chosen = [trainers[at] for at in participants(len(trainers), participation, moment)]
-        idle = sorted(set(trainers) - set(chosen)) if algorithm.absent else []
-        done = simulation.round(result, chosen, idle, moment)
-        states.update(done.own)
-        result = replace(result, state=done.state, traffic=result.traffic + done.traffic)
-        records = simulation.evaluate(result, done, moment) if due else []
-        result = replace(result, records=result.records + records)
-        if on_round:
-            accuracy = result.accuracy(round=number + 1) if due else None
-            seconds = time.perf_counter() - began
-            on_round(
-                Progress(
-                    number + 1,
-                    rounds,
-                    seconds,
-                    result.metric,
-                    accuracy,
-                    result,
-                    len(chosen),
-                    done.own,
-                    records,
-                    done.traffic,
+    with crew(workshop, workers) as work:
+        for number in range(start.round, rounds):
+            began = time.perf_counter()
+            moment = workshop.moment(number)
+            due = number + 1 == rounds or (evaluate_every > 0 and (number + 1) % evaluate_every == 0)
+            chosen = [trainers[at] for at in participants(len(trainers), participation, moment)]
+            idle = sorted(set(trainers) - set(chosen)) if algorithm.absent else []
+            divide = partial(jobs, data=data, states=states)
+            done = sorted(work(divide("train", chosen, moment, measured=due), result.state), key=_client)
+            waited = sorted(work(divide("wait", idle, moment), result.state), key=_client)
+            updates = [outcome.update for outcome in done if outcome.update]
+            own_now = {outcome.client: outcome.own for outcome in (*done, *waited) if outcome.own is not None}
+            state = server_round(algorithm, result.state, updates, moment, workshop.server_client(), run_phase)
+            states.update(own_now)
+            records = [record for outcome in done for record in outcome.records]
+            traffic = [row for outcome in done for row in outcome.traffic]
+            if due:
+                # The download after this round is that of the next.
+                after = replace(moment, round=number + 1)
+                measured = work(divide("measure", range(len(data)), after), state)
+                records += [record for outcome in sorted(measured, key=_client) for record in outcome.records]
+            result = replace(result, state=state, traffic=result.traffic + traffic, records=result.records + records)
+            if on_round:
+                accuracy = result.accuracy(round=number + 1) if due else None
+                seconds = time.perf_counter() - began
+                on_round(
+                    Progress(
+                        number + 1,
+                        rounds,
+                        seconds,
+                        result.metric,
+                        accuracy,
+                        result,
+                        len(chosen),
+                        own_now,
+                        records,
+                        traffic,
+                    )
                 )
-            )
     return result
 
 
-@dataclass(frozen=True)
-class _Round:
-    """What a round makes of the state."""
+def jobs(
+    deed: Deed,
+    clients: Iterable[int],
+    moment: Moment,
+    *,
+    data: Federation,
+    states: Mapping[int, Tensors],
+    measured: bool = False,
+) -> Iterator[Job]:
+    """Work for clients, the largest first; small clients together, so that they cost no message each."""
+    for some in _together(sorted(clients, key=lambda client: (-data.size(client), client)), data):
+        yield Job(deed, some, [states.get(each, {}) for each in some], moment, measured)
 
-    clients: Sequence[Client]
-    trained: Sequence[Trained]
-    state: Tensors
-    own: dict[int, Tensors]
-    traffic: list[Traffic]
+
+def _together(clients: Sequence[int], data: Federation) -> Iterator[list[int]]:
+    some: list[int] = []
+    for client in clients:
+        some.append(client)
+        if sum(map(data.size, some)) >= TOGETHER:
+            yield some
+            some = []
+    if some:
+        yield some
 
 
-@dataclass(frozen=True)
-class _Simulation:
-    """What stays the same over the rounds of a simulation."""
-
-    algorithm: Algorithm
-    tasks: Tasks
-    data: Federation
-    rounds: int
-    seed: int
-    batching: Batching
-    evaluation_batch: int
-    oracle_validation: bool
-    run_phase: RunPhase
-
-    def moment(self, number: int) -> Moment:
-        return Moment(round=number, rounds=self.rounds, seed=self.seed)
-
-    def client(self, number: int, moment: Moment) -> Client:
-        """A client as an algorithm sees it: without test data, unless the protocol openly hands it out."""
-        data = self.data[number]
-        return Client(
-            id=number,
-            task=self.tasks[number],
-            train=data.train.alone(),
-            validation=(data.test if self.oracle_validation else data.validation).alone(),
-            moment=moment,
-            batching=self.batching,
-        )
-
-    @property
-    def different(self) -> Sequence[int]:
-        """Clients whose network may be another than the first one's."""
-        if isinstance(self.tasks.model, nn.Module):
-            return ()
-        first = facts_for(self.tasks.model, self.data, 0)
-        return [at for at in range(1, len(self.data)) if facts_for(self.tasks.model, self.data, at) != first]
-
-    def server_client(self) -> Client:
-        """The server in a client's place, with the sample of training data that it holds."""
-        fraction = self.algorithm.refinement.fraction if self.algorithm.refinement else 0.0
-        held = self.data.sample_of_training(fraction, self.seed).alone()
-        return Client(-1, self.tasks[0], held, held.take(slice(0)), self.moment(0), self.batching)
-
-    def with_state(self, result: Result, number: int, moment: Moment) -> Client:
-        received = self.algorithm.server.download(result.state, number, moment)
-        return replace(self.client(number, moment), own=result.own.get(number, {}), received=received)
-
-    def round(self, result: Result, chosen: Sequence[int], idle: Sequence[int], moment: Moment) -> "_Round":
-        clients = [self.with_state(result, number, moment) for number in chosen]
-        trained = client_round(self.algorithm, clients, self.run_phase)
-        updates = [each.update for each in trained]
-        own = {client.id: each.own for client, each in zip(clients, trained, strict=True)}
-        absent = [self.with_state(result, number, moment) for number in idle]
-        own |= dict(zip(idle, absent_round(self.algorithm, absent, self.run_phase), strict=True))
-        return _Round(
-            clients,
-            trained,
-            state=server_round(self.algorithm, result.state, updates, moment, self.server_client(), self.run_phase),
-            own=own,
-            traffic=[row for pair in zip(clients, updates, strict=True) for row in traffic(*pair)],
-        )
-
-    def evaluate(self, result: Result, done: "_Round", moment: Moment) -> list[Record]:
-        """Every model of the method on every client's validation and test data."""
-        records = []
-        for client, each in zip(done.clients, done.trained, strict=True):
-            records += self.records(client, each.tensors, "after_local", moment)
-        # The download after this round is that of the next.
-        after = replace(moment, round=moment.round + 1)
-        for number in range(len(self.data)):
-            client = enter(self.algorithm, self.with_state(result, number, after))
-            before = begin(self.algorithm, client)
-            records += self.records(client, before, "before_local", moment)
-            if kept_names(self.algorithm, client.task, client.initial):
-                stranger = replace(client, own={})
-                records += self.records(stranger, begin(self.algorithm, stranger), "initial", moment)
-            if self.algorithm.finetune:
-                [tuned] = personalize(self.algorithm, [client], self.run_phase)
-                records += self.records(client, tuned, "after_finetune", moment)
-        return records
-
-    def records(self, client: Client, tensors: Tensors, model: Model, moment: Moment) -> list[Record]:
-        data = self.data[client.id]
-        roles: dict[Literal["validation", "test"], Samples] = {"validation": data.validation, "test": data.test}
-        return [
-            Record(
-                round=moment.round + 1,
-                client=client.id,
-                model=model,
-                role=role,
-                count=int(sums["count"]),
-                correct=int(sums["correct"]) if "correct" in sums else None,
-                loss=float(sums["loss"]),
-            )
-            for role, samples in roles.items()
-            if len(samples)
-            for sums in [measure(self.algorithm, client, tensors, samples, self.evaluation_batch)]
-            if sums["count"]
-        ]
+def _client(outcome: Outcome) -> int:
+    return outcome.client

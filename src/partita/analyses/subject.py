@@ -10,7 +10,7 @@ from ..algorithm import Algorithm, begin, personalize
 from ..client import Client
 from ..evaluation import Record, measure, summarize
 from ..objectives import Measures
-from ..runners.reference import run_phase
+from ..runners.fast import run_phase
 from ..samples import Samples
 from ..tensors import Tensors
 

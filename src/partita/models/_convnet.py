@@ -18,7 +18,8 @@ class ConvBlock(nn.Module):
         self.norm = nn.BatchNorm2d(CHANNELS, track_running_stats=running_statistics)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        return F.max_pool2d(F.relu(self.norm(self.conv(inputs))), 2)
+        # The same as pooling what ReLU leaves, for a quarter of the work.
+        return F.relu(F.max_pool2d(self.norm(self.conv(inputs)), 2))
 
 
 class ConvNet(nn.Module):

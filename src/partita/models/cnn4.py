@@ -26,8 +26,9 @@ class CNN4(nn.Module):
         self.fc = nn.Linear(hidden, classes)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        hidden = F.max_pool2d(F.relu(self.conv1(inputs)), 2)
-        hidden = F.max_pool2d(F.relu(self.conv2(hidden)), 2)
+        # The same as pooling what ReLU leaves, for a quarter of the work.
+        hidden = F.relu(F.max_pool2d(self.conv1(inputs), 2))
+        hidden = F.relu(F.max_pool2d(self.conv2(hidden), 2))
         answer: Tensor = self.fc(F.relu(self.fc1(torch.flatten(hidden, 1))))
         return answer
 

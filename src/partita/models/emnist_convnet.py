@@ -21,8 +21,8 @@ class EmnistConvNet(nn.Module):
         self.fc = nn.Linear(64 * height * width, classes)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        hidden = F.max_pool2d(F.relu(self.conv1(inputs)), 2)
-        hidden = F.max_pool2d(F.relu(self.conv2(hidden)), 2)
+        hidden = F.relu(F.max_pool2d(self.conv1(inputs), 2))
+        hidden = F.relu(F.max_pool2d(self.conv2(hidden), 2))
         answer: Tensor = self.fc(torch.flatten(hidden, 1))
         return answer
 

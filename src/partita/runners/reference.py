@@ -30,7 +30,7 @@ def _run(phase: Phase, client: Client, tensors: Tensors) -> Tensors:
     losses: list[list[float]] = []
     client.task.train_(frozenset(map(network_name, names)))
     with seeded(client.moment.seed, "noise/" + client.purpose, client.moment.round, client.id):
-        for moment, batches in phase.moments(client):
+        for moment, batches in phase.moments(client, phase.samples(client)):
             if moment.step == 0:
                 if phase.until and losses and phase.until([sum(epoch) / len(epoch) for epoch in losses]):
                     break

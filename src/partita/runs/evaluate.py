@@ -64,7 +64,7 @@ class _Looked:
 
     @property
     def batch(self) -> int:
-        return self.stored.experiment.evaluation_batch
+        return self.stored.workshop.evaluation_batch
 
 
 def _finetuning(looked: _Looked) -> dict[str, Any]:

@@ -10,7 +10,6 @@ import torch
 
 from ..algorithm import Algorithm, enter
 from ..analyses.subject import Subject
-from ..client import Client
 from ..errors import PartitaError
 from ..experiment import Experiment, make
 from ..federation import Federation
@@ -18,9 +17,11 @@ from ..manifests import fingerprint
 from ..objectives import OBJECTIVES
 from ..randomness import Moment, generator
 from ..result import Result
+from ..runners.fast import run_phase
 from ..task import Task
 from ..tasks import Tasks
 from ..tensors import Tensors
+from ..work import Workshop
 from .states import States
 from .store import Store
 
@@ -29,9 +30,7 @@ from .store import Store
 class StoredClients(Mapping[int, Subject]):
     """The clients of a run by number, each made when it is asked for, so that few of them are in memory at a time."""
 
-    experiment: Experiment
-    algorithm: Algorithm
-    tasks: Tasks
+    workshop: Workshop
     moment: Moment
     """After the last round that was committed."""
     state: Tensors
@@ -40,25 +39,20 @@ class StoredClients(Mapping[int, Subject]):
     ids: tuple[int, ...]
 
     @property
+    def algorithm(self) -> Algorithm:
+        return self.workshop.algorithm
+
+    @property
     def data(self) -> Federation:
-        return self.experiment.data
+        return self.workshop.data
 
     def __getitem__(self, number: int) -> Subject:
         if number not in self.ids:
             raise KeyError(number)
-        data = self.data[number]
-        client = Client(
-            id=number,
-            task=self.tasks[number],
-            train=data.train.alone(),
-            validation=(data.test if self.experiment.oracle_validation else data.validation).alone(),
-            moment=self.moment,
-            batching=self.experiment.batching,
-            own=self.own.get(number, {}),
-            received=self.algorithm.server.download(self.state, number, self.moment),
-        )
+        client = self.workshop.with_state(number, self.own.get(number, {}), self.state, self.moment)
         classes = self.data.label_sets[number] if self.data.label_sets else None
-        return Subject(self.algorithm, enter(self.algorithm, client), data.test, classes)
+        test = self.data[number].test.alone(client.task.layout)
+        return Subject(self.algorithm, enter(self.algorithm, client), test, classes)
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.ids)
@@ -83,16 +77,19 @@ def stored_clients(folder: Path) -> StoredClients:
         if found is None:
             raise PartitaError(f"{folder} has no round yet. Continue it with: partita resume {folder}")
         done, state = found
-        tasks = _tasks(experiment, _pretrained(experiment, store))
-        return StoredClients(
-            experiment=experiment,
+        workshop = Workshop(
             algorithm=stage.algorithm,
-            tasks=tasks,
-            moment=Moment(round=done, rounds=stage.rounds, seed=experiment.seed),
-            state=state,
-            own=States(store, stage.name, about["budget"]),
-            ids=tuple(range(len(experiment.data))),
+            tasks=_tasks(experiment, _pretrained(experiment, store)),
+            data=experiment.data,
+            rounds=stage.rounds,
+            seed=experiment.seed,
+            batching=experiment.batching,
+            evaluation_batch=experiment.evaluation_batch,
+            oracle_validation=experiment.oracle_validation,
+            run_phase=run_phase,
         )
+        own = States(store, stage.name, about["budget"])
+        return StoredClients(workshop, workshop.moment(done), state, own, tuple(range(len(experiment.data))))
 
 
 def experiment_of(folder: Path, about: Mapping[str, Any]) -> Experiment:

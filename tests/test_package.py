@@ -37,7 +37,7 @@ LAYERS = (
     "algorithms data models runners",
     "checks comparison evaluation registry representation tasks traffic",
     "parcels tables",
-    "result work",
+    "analyses result work",
     "processes",
     "simulation",
     "describe settings",
@@ -216,7 +216,7 @@ def test_types_are_shipped() -> None:
     assert (ROOT / "__init__.pyi").exists()
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/data.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/data.md", "docs/evaluation.md"])
 def test_python_on_pages_runs(page: str, capsys: pytest.CaptureFixture[str]) -> None:
     text = (Path(__file__).resolve().parent.parent / page).read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)

@@ -4,6 +4,7 @@ import json
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -107,18 +108,32 @@ def resume(run: Folder, as_json: AsJson = False) -> None:
     _show(result, {"run": str(run)}, as_json)
 
 
-def show(run: Folder, as_json: AsJson = False) -> None:
+def show(
+    run: Folder,
+    oracle: Annotated[bool, typer.Option("--oracle", help="Also the round that is best on test data.")] = False,
+    target: Annotated[float | None, typer.Option(help="Also rounds, time and bytes to this mean test score.")] = None,
+    as_json: AsJson = False,
+) -> None:
     """Show a run: what it is, how far it got, and its scores.
 
-    Example: partita show runs/fedper-digits-1
+    Examples:
+
+    partita show runs/fedper-digits-1
+
+    partita show runs/fedper-digits-1 --target 0.9
     """
+    from ..runs.target import reached
     from ..runs.view import view
 
     found = view(run)
+    at = reached(found, target) if target is not None else None
     if as_json:
-        print(json.dumps(found.as_dict()))
-    else:
-        terminal.print_run(found)
+        more = {} if target is None else {"target": {"score": target, "reached": asdict(at) if at else None}}
+        print(json.dumps({**found.as_dict(oracle=oracle), **more}))
+        return
+    terminal.print_run(found, oracle=oracle)
+    if target is not None:
+        terminal.print_target(found, target, at)
 
 
 def list_runs(

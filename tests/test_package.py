@@ -42,7 +42,7 @@ LAYERS = (
     "describe settings",
     "demonstration experiment",
     "runs",
-    "terminal",
+    "terminal trackers",
     "commands",
     "cli",
 )

@@ -1,18 +1,37 @@
 """Downloads from a server on this machine: whole, resumed, damaged, missing and unreachable."""
 
+import gzip
 import hashlib
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import ModuleType
 
+import numpy as np
 import pytest
 
 from partita import download
-from partita.download import Remote, data_folders, fetch, find, obtain, progress_lines
+from partita.data import femnist, hapt, mnist, mnist_writers, movielens, shakespeare, stackoverflow
+from partita.download import Remote, data_folders, fetch, find, obtain, progress_lines, verified
 from partita.errors import PartitaError
+from test_sources import (
+    MNIST,
+    RATINGS,
+    SPEECHES,
+    database,
+    femnist_rows,
+    hapt_files,
+    inputs_of,
+    owners,
+    questions,
+    texts_of,
+    writer_files,
+    zipped,
+)
 
 CONTENT = bytes(range(256)) * 8192
 
@@ -28,10 +47,18 @@ class Server(ThreadingHTTPServer):
         self.ranges = True
         self.length = True
         self.asked: list[str | None] = []
+        self.files = {"/file.bin": CONTENT}
+
+    def address(self, path: str) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/{path}"
 
     def remote(self, content: bytes = CONTENT, path: str = "file.bin") -> Remote:
         digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
-        return Remote("sets/file.bin", f"http://127.0.0.1:{self.server_address[1]}/{path}", digest)
+        return Remote("sets/file.bin", self.address(path), digest)
+
+    def unpublished(self, size: int | None = None) -> Remote:
+        """A file of which no hash is known."""
+        return Remote("sets/file.bin", self.address("file.bin"), size=size)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -41,14 +68,18 @@ class Handler(BaseHTTPRequestHandler):
         server = self.server
         wanted = self.headers.get("Range")
         server.asked.append(wanted)
-        if self.path != "/file.bin":
+        content = server.files.get(self.path)
+        if content is None:
             self.send_error(404)
             return
         start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted and server.ranges else 0
-        if start >= len(CONTENT):
-            self.send_error(416)
+        if start >= len(content):
+            self.send_response(416)
+            self.send_header("Content-Range", f"bytes */{len(content)}")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
             return
-        body = CONTENT[start:]
+        body = content[start:]
         self.send_response(206 if wanted and server.ranges else 200)
         if server.length:
             self.send_header("Content-Length", str(len(body)))
@@ -124,6 +155,73 @@ def test_a_wrong_checksum_removes_the_part(server: Server, cache: Path) -> None:
     assert obtain([server.remote()])[0].read_bytes() == CONTENT
 
 
+def test_a_part_of_something_longer_is_not_taken_for_the_file(server: Server, cache: Path) -> None:
+    part = cache / "sets" / "file.bin.part"
+    part.parent.mkdir(parents=True)
+    part.write_bytes(CONTENT + b"more")
+    with pytest.raises(PartitaError, match=rf"the part at hand had {len(CONTENT) + 4} bytes, the file has"):
+        obtain([server.unpublished()])
+    assert obtain([server.unpublished()])[0].read_bytes() == CONTENT
+
+
+def test_a_published_sha256_is_checked(server: Server, cache: Path) -> None:
+    right = hashlib.sha256(CONTENT).hexdigest()
+    with pytest.raises(PartitaError, match=rf"its SHA-256 is {right}, it should be {'0' * 64}\. .*put the right"):
+        obtain([Remote("a.bin", server.address("file.bin"), sha256="0" * 64)])
+    (path,) = obtain([Remote("a.bin", server.address("file.bin"), sha256=right)])
+    assert [each.name for each in cache.iterdir()] == [path.name] == ["a.bin"]
+
+
+def test_a_known_size_tells_a_cut_file_without_a_length(server: Server, cache: Path) -> None:
+    server.length, server.cut_after = False, 700_000
+    with pytest.raises(PartitaError, match=rf"ended after 700000 of {len(CONTENT)} bytes; try again"):
+        obtain([server.unpublished(size=len(CONTENT))])
+    server.cut_after = None
+    assert obtain([server.unpublished(size=len(CONTENT))])[0].read_bytes() == CONTENT
+    assert server.asked == [None, "bytes=700000-"]
+
+
+def test_the_first_hash_is_kept_and_enforced(server: Server, cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    digest = hashlib.sha256(CONTENT).hexdigest()
+    (path,) = obtain([server.unpublished()])
+    note = cache / "sets" / "file.bin.sha256"
+    assert note.read_text() == f"{digest}  file.bin\n"
+    assert f"no checksum of it is published. Its SHA-256 {digest} is kept in {note}" in capsys.readouterr().err
+
+    # Found again it is checked, and said nothing of.
+    assert obtain([server.unpublished()]) == [path]
+    assert capsys.readouterr().err == ""
+    path.write_bytes(CONTENT[:-1])
+    with pytest.raises(PartitaError, match=rf"file\.bin was changed since its hash was kept.*says {digest}"):
+        obtain([server.unpublished()])
+
+    # Removed and fetched again it must be the same.
+    path.unlink()
+    server.files["/file.bin"] = b"another edition"
+    with pytest.raises(PartitaError, match=rf"it should be {digest} as at the first download.*delete .*\.sha256"):
+        obtain([server.unpublished()])
+    assert [each.name for each in path.parent.iterdir()] == ["file.bin.sha256"]
+    server.files["/file.bin"] = CONTENT
+    assert obtain([server.unpublished()]) == [path]
+
+    # Unless the note is removed.
+    path.unlink()
+    note.unlink()
+    server.files["/file.bin"] = b"another edition"
+    assert obtain([server.unpublished()])[0].read_bytes() == b"another edition"
+    assert note.read_text().startswith(hashlib.sha256(b"another edition").hexdigest())
+
+
+def test_a_cut_first_download_keeps_no_hash(server: Server, cache: Path) -> None:
+    server.cut_after = 700_000
+    with pytest.raises(PartitaError, match="try again to continue"):
+        obtain([server.unpublished()])
+    assert [each.name for each in (cache / "sets").iterdir()] == ["file.bin.part"]
+    server.cut_after = None
+    obtain([server.unpublished()])
+    assert verified(cache / "sets" / "file.bin").read_bytes() == CONTENT
+
+
 def test_a_missing_file_is_an_error_with_a_way_out(server: Server, cache: Path) -> None:
     with pytest.raises(PartitaError, match=r"HTTP Error 404: Not Found.*Put the file sets/file\.bin into") as caught:
         obtain([server.remote(path="elsewhere.bin")])
@@ -182,6 +280,107 @@ def test_a_report_of_ones_own_is_told_the_bytes(server: Server, cache: Path) -> 
     told: list[tuple[str, int, int | None]] = []
     fetch(server.remote(), cache, lambda *each: told.append(each))
     assert told[-1] == ("sets/file.bin", len(CONTENT), len(CONTENT))
+
+
+def published(server: Server, monkeypatch: pytest.MonkeyPatch, module: ModuleType, constant: str, file: Path) -> str:
+    """Put a file of the real layout where a data set's archive is looked for; its own hash stands for the published."""
+    remote: Remote = getattr(module, constant)
+    path = "/" + remote.url.rpartition("/")[2]
+    content = server.files[path] = file.read_bytes()
+    hashed = hashlib.sha256(content).hexdigest() if remote.sha256 else None
+    size = len(content) if remote.size else None
+    monkeypatch.setattr(module, constant, replace(remote, url=server.address(path[1:]), sha256=hashed, size=size))
+    return remote.name
+
+
+def first_ratings(tmp: Path) -> Path:
+    zipped(tmp / "ml.zip", {"ml-latest-small/README.txt": b"", "ml-latest-small/ratings.csv": RATINGS.encode()})
+    return tmp / "ml.zip"
+
+
+def recordings(tmp: Path) -> Path:
+    members = {f"RawData/{name}": content.encode() for name, content in hapt_files().items()}
+    zipped(tmp / "hapt.zip", {"Train/X_train.txt": b"", **members})
+    return tmp / "hapt.zip"
+
+
+SETS: dict[str, tuple[ModuleType, str, Callable[[Path], Path], Callable[[], object]]] = {
+    "movielens": (movielens, "ARCHIVE", first_ratings, lambda: inputs_of(movielens.movielens()).tolist() == [1, 0, 1]),
+    "hapt": (hapt, "ARCHIVE", recordings, lambda: inputs_of(hapt.hapt())[:, 0, 0].tolist() == [0, 64, 128, 99]),
+    "femnist": (
+        femnist,
+        "DATABASE",
+        lambda tmp: database(tmp / "a.sqlite", femnist_rows()),
+        lambda: owners(femnist.femnist()) == ["f1", "f2", "f2", "f2"],
+    ),
+    "shakespeare": (
+        shakespeare,
+        "DATABASE",
+        lambda tmp: database(tmp / "a.sqlite", SPEECHES),
+        lambda: texts_of(shakespeare.shakespeare(), "")[0] == "Nuncle, give me an egg.",
+    ),
+    "stackoverflow": (
+        stackoverflow,
+        "DATABASE",
+        lambda tmp: database(tmp / "a.sqlite", questions(a=(100, 10))),
+        lambda: texts_of(stackoverflow.stackoverflow())[1] == "train a 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_a_named_set_is_fetched_and_read(
+    name: str, server: Server, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From an empty folder: without the server, with a cut connection, whole, and again without the server."""
+    module, constant, make, right = SETS[name]
+    file = published(server, monkeypatch, module, constant, make(tmp_path))
+    files = dict(server.files)
+    server.files.clear()
+    read = getattr(module, name)
+    with pytest.raises(PartitaError, match=rf"404.*Put the file {file} into {cache}"):
+        read()
+    server.files.update(files)
+    server.cut_after = 100
+    with pytest.raises(PartitaError, match="ended after 100 of"):
+        read()
+    server.cut_after = None
+    assert right()
+    asked = len(server.asked)
+    server.files.clear()
+    assert right()
+    assert len(server.asked) == asked
+    assert server.asked[-1] == "bytes=100-"
+    assert (cache / f"{file}.sha256").exists() == (name in {"hapt", "stackoverflow"})
+
+
+def test_a_kept_hash_guards_a_named_set(
+    server: Server, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = published(server, monkeypatch, hapt, "ARCHIVE", recordings(tmp_path))
+    hapt.hapt()
+    (cache / file).write_bytes((cache / file).read_bytes() + b"\0")
+    with pytest.raises(PartitaError, match="was changed since its hash was kept"):
+        hapt.hapt()
+
+
+def test_mnist_and_its_writers_are_fetched(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    images = {f"{name}.gz": gzip.compress(content) for name, content in MNIST.items()}
+    for files, module, constant, ending in (
+        (images, mnist, "FILES", ".gz"),
+        (writer_files(), mnist_writers, "LABELS", ""),
+    ):
+        server.files.update({f"/{name}": content for name, content in files.items()})
+        sums = {
+            name.removesuffix(ending): hashlib.md5(content, usedforsecurity=False).hexdigest()
+            for name, content in files.items()
+        }
+        monkeypatch.setattr(module, "HOME", server.address(""))
+        monkeypatch.setattr(module, constant, sums)
+    pool = mnist_writers.mnist_writers(official=True, normalization="none")
+    assert owners(pool) == ["2154", "0", "2154", "326", "2599"]
+    assert np.array_equal(pool.targets, [7, 0, 9, 1, 2])
+    assert len(server.asked) == 6
 
 
 def test_data_folders_are_searched_in_order(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache: Path) -> None:

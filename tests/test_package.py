@@ -43,7 +43,7 @@ LAYERS = (
     "describe settings",
     "demonstration experiment",
     "runs",
-    "terminal",
+    "terminal trackers",
     "commands",
     "cli",
 )

@@ -3,13 +3,16 @@
 import gzip
 import io
 import json
+import lzma
+import sqlite3
 import struct
 import sys
 import tarfile
 import urllib.error
 import urllib.request
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
@@ -21,6 +24,7 @@ import torch
 from torch import Tensor
 
 from partita import registry
+from partita.data._examples import parse_example
 from partita.data._files import Tree, plain, read_bytes, read_tar
 from partita.data.ag_news import ag_news
 from partita.data.cifar10 import cifar10
@@ -844,6 +848,166 @@ def test_samples_that_are_no_text_are_refused(data: Path) -> None:
         shakespeare()
 
 
+# TensorFlow Federated's databases
+
+
+def field(number: int, content: bytes) -> bytes:
+    """A field of a protocol buffer whose length is written before it."""
+    return bytes([number << 3 | 2]) + number_bytes(len(content)) + content
+
+
+def number_bytes(value: int) -> bytes:
+    """Seven bits at a time, the lowest first."""
+    return bytes([value]) if value < 128 else bytes([value & 127 | 128]) + number_bytes(value >> 7)
+
+
+def example(**features: bytes | int | Sequence[float]) -> bytes:
+    entries = b""
+    for name, value in features.items():
+        if isinstance(value, bytes):
+            values = field(1, field(1, value))
+        elif isinstance(value, int):
+            values = field(3, field(1, number_bytes(value)))
+        else:
+            values = field(2, field(1, struct.pack(f"<{len(value)}f", *value)))
+        entries += field(1, field(1, name.encode()) + field(2, values))
+    return field(1, entries)
+
+
+def database(path: Path, rows: Sequence[tuple[str, str, bytes]], packed: bool = True) -> Path:
+    """As TensorFlow Federated publishes them: two tables, compressed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with closing(sqlite3.connect(path)) as made, made:
+        made.execute("CREATE TABLE examples (split_name TEXT, client_id TEXT, serialized_example_proto BLOB)")
+        made.execute("CREATE TABLE client_metadata (client_id TEXT, split_name TEXT, num_examples INTEGER)")
+        made.executemany("INSERT INTO examples VALUES (?, ?, ?)", rows)
+        made.execute(
+            "INSERT INTO client_metadata SELECT client_id, split_name, COUNT(*) FROM examples GROUP BY 1, 2 ORDER BY 2"
+        )
+    if packed:
+        archive = path.with_name(path.name + ".lzma")
+        archive.write_bytes(lzma.compress(path.read_bytes(), lzma.FORMAT_ALONE))
+        path.unlink()
+        return archive
+    return path
+
+
+def femnist_rows() -> list[tuple[str, str, bytes]]:
+    return [
+        ("all_test", "f2", example(label=61, pixels=grey(255)[0])),
+        ("all_train", "f2", example(label=0, pixels=grey(1)[0])),
+        ("digits_only_train", "f2", example(label=1, pixels=grey(9)[0])),
+        ("all_train", "f1", example(label=5, pixels=grey(3)[0])),
+        ("all_train", "f2", example(label=36, pixels=grey(2)[0])),
+    ]
+
+
+def check_femnist(pool: Pool) -> None:
+    assert (pool.targets.tolist(), owners(pool)) == ([5, 0, 36, 61], ["f1", "f2", "f2", "f2"])
+    assert inputs_of(pool)[:, 0, 27, 27].tolist() == [3, 1, 2, 255]
+    assert official(pool) == [False, False, False, True]
+
+
+def test_an_example_is_parsed_as_tensorflow_writes_it() -> None:
+    """The bytes of an example in TensorFlow's own guide: goat, 4, 0.9876 and False."""
+    written = (
+        b"\nR\n\x14\n\x08feature2\x12\x08\n\x06\n\x04goat\n\x11\n\x08feature1\x12\x05\x1a\x03\n\x01\x04"
+        b"\n\x14\n\x08feature3\x12\x08\x12\x06\n\x04[\xd3|?\n\x11\n\x08feature0\x12\x05\x1a\x03\n\x01\x00"
+    )
+    features = parse_example(written)
+    assert features["feature2"] == [b"goat"]
+    assert [float(features["feature3"][0]), int(features["feature1"][0])] == [pytest.approx(0.9876), 4]
+    assert features["feature0"].tolist() == [0]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize("folder", ["femnist", "."])
+def test_femnist_from_the_database(data: Path, folder: str, packed: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    made = database(data / folder / "emnist_all.sqlite", femnist_rows(), packed)
+    check_femnist(femnist(normalization="none"))
+    assert (data / folder / "emnist_all.sqlite").is_file()
+    assert sorted(each.name for each in made.parent.iterdir()) == ["emnist_all.sqlite", *[made.name] * packed]
+    assert capsys.readouterr().err == ("emnist_all.sqlite is unpacked: 0.0 MB\n" if packed else "")
+    check_femnist(femnist(normalization="none"))
+    assert capsys.readouterr().err == ""
+
+
+SPEECHES = [
+    ("train", "LEAR_FOOL", example(snippets=b"Nuncle, give me an egg.")),
+    ("train", "ROMEO", example(snippets="But soft \u2013".encode())),
+    ("test", "LEAR_FOOL", example(snippets=b"Ay.")),
+]
+
+
+def test_shakespeare_from_the_database(data: Path) -> None:
+    database(data / "shakespeare.sqlite", SPEECHES)
+    pool = shakespeare(window=12)
+    assert texts_of(pool, "") == ["Nuncle, give", " me an egg.", "But soft \u2013", "Ay."]
+    assert owners(pool) == ["LEAR_FOOL", "LEAR_FOOL", "ROMEO", "LEAR_FOOL"]
+    assert official(pool) == [False, False, False, True]
+
+
+def questions(**counts: tuple[int, int]) -> list[tuple[str, str, bytes]]:
+    """So many training and test sequences of each user."""
+    return [
+        (split, user, example(tokens=f"{split} {user} {at}".encode(), score=at))
+        for user, pair in counts.items()
+        for split, count in zip(("train", "test"), pair, strict=True)
+        for at in range(count)
+    ]
+
+
+def test_stackoverflow_from_the_database(data: Path) -> None:
+    """b has too few to train with and c to test with; a has too many, of which the first 1000 are taken."""
+    rows = questions(d=(100, 10), c=(200, 9), b=(99, 10), a=(1003, 11), e=(150, 20))
+    database(data / "stackoverflow" / "stackoverflow.sqlite", rows, packed=False)
+    pool = stackoverflow(users=2)
+    assert [owners(pool).count(user) for user in "abcde"] == [1011, 0, 0, 110, 0]
+    assert sum(official(pool)) == 21
+    assert texts_of(pool)[999:1001] == ["train a 999", "test a 0"]
+    assert set(owners(stackoverflow())) == {"a", "d", "e"}
+    with pytest.raises(PartitaError, match="0 users of stackoverflow: at least 1"):
+        stackoverflow(users=0)
+
+
+def test_users_with_too_little_are_no_data(data: Path) -> None:
+    database(data / "stackoverflow.sqlite", questions(a=(99, 10)), packed=False)
+    with pytest.raises(PartitaError, match=r"stackoverflow\.sqlite: nobody has 100 training and 10 test sequences"):
+        stackoverflow()
+
+
+BAD_EXAMPLES = {
+    "cut": (example(snippets=b"Ay.")[:-1], "ROMEO cannot be read as a TensorFlow example: it ends within a field"),
+    "cut number": (b"\x0a\xff", "it ends within a number"),
+    "another form": (b"\x0b", "a field of the unknown form 3"),
+    "another feature": (example(tokens=b"Ay."), "it has no 'snippets'"),
+    "no text": (example(snippets=b"\xff"), "a speech of ROMEO cannot be read as text"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_EXAMPLES)
+def test_damaged_examples_are_refused(data: Path, case: str) -> None:
+    content, message = BAD_EXAMPLES[case]
+    database(data / "shakespeare.sqlite", [*SPEECHES, ("train", "ROMEO", content)])
+    with pytest.raises(PartitaError, match=message):
+        shakespeare()
+
+
+def test_damaged_databases_are_refused(data: Path) -> None:
+    archive = database(data / "shakespeare.sqlite", SPEECHES)
+    whole = archive.read_bytes()
+    archive.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(PartitaError, match=r"shakespeare\.sqlite\.lzma cannot be read as an LZMA file"):
+        shakespeare()
+    assert not (data / "shakespeare.sqlite").exists()
+    archive.write_bytes(b"plain")
+    with pytest.raises(PartitaError, match=r"shakespeare\.sqlite\.lzma cannot be read as an LZMA file"):
+        shakespeare()
+    write(data / "shakespeare.sqlite", b"plain" * 999)
+    with pytest.raises(PartitaError, match=r"cannot be read as a database of TensorFlow Federated: file is not a data"):
+        shakespeare()
+
+
 # Ratings and sensors
 
 
@@ -907,6 +1071,16 @@ def test_hapt_from_raw_data(data: Path, place: str) -> None:
     assert inputs_of(pool)[1, :, 1].tolist() == [65, 65.25, 65.5, -65, -65.25, -65.5]
 
 
+@pytest.mark.parametrize("inner", ["RawData/", "HAPT Data Set/RawData/"])
+def test_hapt_from_its_archive(data: Path, inner: str) -> None:
+    members = {f"{inner}{name}": content.encode() for name, content in hapt_files().items()}
+    zipped(data / "hapt" / "HAPT Data Set.zip", {"activity_labels.txt": b"1 WALKING\n", **members})
+    assert inputs_of(hapt())[:, 0, 0].tolist() == [0, 64, 128, 99]
+    zipped(data / "hapt" / "HAPT Data Set.zip", {"../labels.txt": b"", "activity_labels.txt": b""})
+    with pytest.raises(PartitaError, match=r"HAPT Data Set\.zip has no file RawData/labels\.txt"):
+        hapt()
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -915,7 +1089,7 @@ def test_hapt_from_raw_data(data: Path, place: str) -> None:
         ("labels.txt", "1 7 1 1\n", r"labels\.txt cannot be read as rows of 5 numbers: it has 1 rows and 4 columns"),
         ("labels.txt", "", r"labels\.txt cannot be read as rows of 5 numbers"),
         ("labels.txt", "1 7 1 1 100\n", "has no stretch of an activity that is 128 samples long"),
-        ("labels.txt", "2 7 1 1 200\n", r"There is no file .*acc_exp02_user07\.txt"),
+        ("labels.txt", "2 7 1 1 200\n", r"RawData has no file acc_exp02_user07\.txt"),
         ("acc_exp01_user07.txt", "1 2 x\n", r"acc_exp01_user07\.txt cannot be read as rows of 3 numbers"),
         ("gyro_exp01_user07.txt", "1 2 3\n", r"gyro_exp01_user07\.txt has 1 rows, but acc_exp01_user07\.txt has 300"),
     ],
@@ -949,6 +1123,49 @@ def test_mnist_by_writer(data: Path) -> None:
     pool = mnist_writers()
     assert (owners(pool), pool.official_test) == (["2", "2", "1", "10", "10"], None)
     assert official(mnist_writers(official=True)) == [False] * 3 + [True] * 2
+
+
+def writer_files() -> dict[str, bytes]:
+    """QMNIST's tables of eight columns: the digit first, the writer third; more rows of the test set than MNIST has."""
+
+    def table(*rows: tuple[int, int]) -> bytes:
+        values = [(digit, 0, writer, 0, 0, 0, 0, 0) for digit, writer in rows]
+        return gzip.compress(b"\0\0\x0c\x02" + struct.pack(">2I", len(rows), 8) + np.array(values, ">i4").tobytes())
+
+    return {
+        "qmnist-train-labels-idx2-int.gz": table((7, 2154), (0, 0), (9, 2154)),
+        "qmnist-test-labels-idx2-int.gz": table((1, 326), (2, 2599), (3, 5)),
+    }
+
+
+@pytest.mark.parametrize("folder", ["mnist_writers", "qmnist", "."])
+def test_mnist_by_writer_from_the_published_labels(data: Path, folder: str) -> None:
+    for name, content in MNIST.items():
+        write(data / "mnist" / name, content)
+    for name, content in writer_files().items():
+        write(data / folder / name, content)
+    pool = mnist_writers(official=True, normalization="none")
+    assert torch.equal(inputs_of(pool), torch.from_numpy(DIGITS)[:, None])
+    assert owners(pool) == ["2154", "0", "2154", "326", "2599"]
+    assert official(pool) == [False] * 3 + [True] * 2
+
+
+BAD_WRITERS = {
+    "of the other part": (writer_files()["qmnist-test-labels-idx2-int.gz"], "its digits are not those of MNIST"),
+    "bytes": (gzip.compress(idx(np.zeros((3, 8)))), "is not an IDX file of whole numbers with 2 dimensions"),
+    "cut": (
+        gzip.compress(gzip.decompress(writer_files()["qmnist-train-labels-idx2-int.gz"])[:-4]),
+        "should hold 96 bytes .*, but it holds 92",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_WRITERS)
+def test_other_tables_of_writers_are_refused(data: Path, case: str) -> None:
+    for name, content in {**MNIST, **writer_files(), "qmnist-train-labels-idx2-int.gz": BAD_WRITERS[case][0]}.items():
+        write(data / name, content)
+    with pytest.raises(PartitaError, match=rf"qmnist-train-labels-idx2-int\.gz.*{BAD_WRITERS[case][1]}"):
+        mnist_writers()
 
 
 # All of them

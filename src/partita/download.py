@@ -19,11 +19,13 @@ Report = Callable[[str, int, int | None], None]
 
 @dataclass(frozen=True)
 class Remote:
-    """A file, where it is published, and the hash that it must have."""
+    """A file, where it is published, and its hash: MD5 or SHA-256 as published, or that of the first download."""
 
     name: str
     url: str
-    md5: str
+    md5: str | None = None
+    sha256: str | None = None
+    size: int | None = None
 
 
 def data_folders() -> list[Path]:
@@ -49,7 +51,8 @@ def find(*names: str) -> Path | None:
 def obtain(remotes: Sequence[Remote], report: Report | None = None) -> list[Path]:
     """Each file from a data folder, or fetched into the cache, by default with lines of progress on stderr."""
     report = report or progress_lines()
-    return [find(remote.name) or fetch(remote, cache_folder(), report) for remote in remotes]
+    found = [(remote, find(remote.name)) for remote in remotes]
+    return [verified(path) if path else fetch(remote, cache_folder(), report) for remote, path in found]
 
 
 def progress_lines() -> Report:
@@ -67,7 +70,10 @@ def progress_lines() -> Report:
 
 
 def fetch(remote: Remote, folder: Path, report: Report | None = None) -> Path:
-    """Fetch a file; a part that an earlier attempt left is continued. It gets its name only when its hash fits."""
+    """Fetch a file; a part that an earlier attempt left is continued. It gets its name only when its hash fits.
+
+    Where no hash is published, that of the first whole download is kept beside the file, and later ones must fit it.
+    """
     path, part = folder / remote.name, folder / (remote.name + ".part")
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -78,14 +84,56 @@ def fetch(remote: Remote, folder: Path, report: Report | None = None) -> Path:
             f"Cannot fetch {remote.url}: {reason}. Put the file {remote.name} into {data_folders()[0]} yourself, or "
             "set PARTITA_DATA to the folder that holds it."
         ) from problem
-    if (found := _md5(part)) != remote.md5:
-        part.unlink()
-        raise PartitaError(
-            f"{remote.url} is damaged or was changed: its MD5 is {found}, it should be {remote.md5}. It was removed; "
-            f"try again, or put the right {remote.name} into {data_folders()[0]}."
-        )
+    _check(remote, part, path)
     part.replace(path)
     return path
+
+
+def _check(remote: Remote, part: Path, path: Path) -> None:
+    """Remove a part whose hash does not fit; keep the hash of the first download where none is published."""
+    kind, right = ("MD5", remote.md5) if remote.md5 else ("SHA-256", remote.sha256 or _remembered(path))
+    found = _digest(part, kind)
+    if right is None:
+        _note(path).write_text(f"{found}  {path.name}\n", encoding="utf-8")
+        print(
+            f"{remote.name}: no checksum of it is published. Its SHA-256 {found} is kept in {_note(path)} and checked "
+            "from now on.",
+            file=sys.stderr,
+        )
+    elif found != right:
+        part.unlink()
+        published = remote.md5 or remote.sha256
+        raise PartitaError(
+            f"{remote.url} is damaged or was changed: its {kind} is {found}, it should be {right}"
+            f"{'' if published else ' as at the first download'}. It was removed; try again, or "
+            + (
+                f"put the right {remote.name} into {data_folders()[0]}."
+                if published
+                else f"delete {_note(path)} if the change is meant."
+            )
+        )
+
+
+def verified(path: Path) -> Path:
+    """The same file; an error if its SHA-256 is kept beside it and is no longer its own."""
+    right = _remembered(path)
+    if right is not None and (found := _digest(path, "SHA-256")) != right:
+        raise PartitaError(
+            f"{path} was changed since its hash was kept: its SHA-256 is {found}, and {_note(path)} says {right}. "
+            "Remove the file to get it again, or that note if you trust the file."
+        )
+    return path
+
+
+def _note(path: Path) -> Path:
+    return path.with_name(path.name + ".sha256")
+
+
+def _remembered(path: Path) -> str | None:
+    """The first word of the note, as sha256sum writes it."""
+    note = _note(path)
+    words = note.read_text(encoding="utf-8").split() if note.exists() else []
+    return words[0].lower() if words else None
 
 
 def _receive(remote: Remote, part: Path, report: Report | None) -> None:
@@ -95,15 +143,19 @@ def _receive(remote: Remote, part: Path, report: Report | None) -> None:
         answer = urllib.request.urlopen(request, timeout=60)
     except urllib.error.HTTPError as problem:
         problem.close()
-        if problem.code == 416:
-            # Nothing is left to send: the part is whole.
-            return
-        raise
+        if problem.code != 416:
+            raise
+        # Nothing is left to send: the part is whole, or not of this file.
+        whole = (problem.headers.get("Content-Range") or "").rpartition("/")[2]
+        if whole.isdigit() and int(whole) != at_hand:
+            part.unlink()
+            raise OSError(f"the part at hand had {at_hand} bytes, the file has {whole}; try again") from problem
+        return
     with answer:
         if answer.status != 206:
             at_hand = 0
         length = answer.headers.get("Content-Length")
-        total = at_hand + int(length) if length else None
+        total = at_hand + int(length) if length else remote.size
         with part.open("ab" if at_hand else "wb") as file:
             while block := answer.read(CHUNK):
                 file.write(block)
@@ -114,8 +166,8 @@ def _receive(remote: Remote, part: Path, report: Report | None) -> None:
         raise OSError(f"the connection ended after {at_hand} of {total} bytes; try again to continue")
 
 
-def _md5(path: Path) -> str:
-    digest = hashlib.md5(usedforsecurity=False)
+def _digest(path: Path, kind: str) -> str:
+    digest = hashlib.md5(usedforsecurity=False) if kind == "MD5" else hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(CHUNK):
             digest.update(block)

@@ -16,7 +16,18 @@ from ..errors import PartitaError
 from .options import AsJson, Folder, Overrides, use_one_thread
 
 if TYPE_CHECKING:
-    from ..result import Result
+    from ..experiment import OnRound
+    from ..result import Progress, Result
+
+Track = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--track",
+        metavar="TRACKER",
+        help="Tell each round to tensorboard[:FOLDER], mlflow[:ADDRESS] or wandb[:PROJECT]; may be repeated, as in "
+        "--track tensorboard --track mlflow:http://localhost:5000",
+    ),
+]
 
 
 def run(
@@ -35,6 +46,7 @@ def run(
     save: Annotated[bool, typer.Option(help="Keep the run, so that it can be resumed and shown.")] = True,
     seeds: Annotated[int, typer.Option(help="Repeat under so many seeds, on the same division of data.")] = 1,
     commit_every: Annotated[int, typer.Option(help="Rounds between commits.")] = 1,
+    track: Track = None,
     as_json: AsJson = False,
 ) -> None:
     """Run an experiment and show its result. The run is kept in a folder, and can be resumed if it is interrupted.
@@ -57,24 +69,26 @@ def run(
     settings = read(file, [*(f"{key}={value}" for key, value in options.items() if value is not None), *changes])
     use_one_thread()
     if seeds > 1:
-        _replicate(settings, seeds, output, commit_every, as_json)
+        _replicate(settings, seeds, output, commit_every, track, as_json)
         return
     if not save:
-        with terminal.show_progress(not as_json) as on_round:
+        with _told(track, not as_json, settings) as on_round:
             result = make(settings).run(on_round)
         _show(result, {"settings": settings}, as_json)
         return
     from ..runs.run import new_folder, start
 
     folder = output or new_folder(Path("runs"), settings)
-    with _resumable(folder), terminal.show_progress(not as_json) as on_round:
+    with _resumable(folder), _told(track, not as_json, settings, folder) as on_round:
         result = start(settings, folder, interval=commit_every, on_round=on_round)
     _show(result, {"settings": settings, "run": str(folder)}, as_json)
     if not as_json:
         terminal.tell(f"Kept in {folder}. Show it again with: partita show {folder}")
 
 
-def _replicate(settings: dict[str, Any], seeds: int, output: Path | None, commit_every: int, as_json: bool) -> None:
+def _replicate(
+    settings: dict[str, Any], seeds: int, output: Path | None, commit_every: int, track: list[str] | None, as_json: bool
+) -> None:
     """Runs that differ in the seed alone, each in a folder below; those that are done already are left as they are."""
     from ..runs.run import new_folder, replica, resume, start
     from ..runs.view import view
@@ -83,8 +97,9 @@ def _replicate(settings: dict[str, Any], seeds: int, output: Path | None, commit
     for number in range(seeds):
         changed = replica(settings, number)
         place = folder / f"seed-{changed['seed']}"
-        with _resumable(place), terminal.show_progress(not as_json) as on_round:
-            if (place / "run.sqlite").exists():
+        known = (place / "run.sqlite").exists()
+        with _resumable(place), _told(track, not as_json, None if known else changed, place) as on_round:
+            if known:
                 resume(place, on_round=on_round)
             else:
                 start(changed, place, interval=commit_every, on_round=on_round)
@@ -95,15 +110,19 @@ def _replicate(settings: dict[str, Any], seeds: int, output: Path | None, commit
         terminal.print_runs(views)
 
 
-def resume(run: Folder, as_json: AsJson = False) -> None:
+def resume(run: Folder, track: Track = None, as_json: AsJson = False) -> None:
     """Continue an interrupted run where it was; the result is the same to the bit as without the interruption.
 
-    Example: partita resume runs/fedper-digits-1
+    Examples:
+
+    partita resume runs/fedper-digits-1
+
+    partita resume runs/fedper-digits-1 --track tensorboard
     """
     from ..runs.run import resume as carry_on
 
     use_one_thread()
-    with _resumable(run), terminal.show_progress(not as_json) as on_round:
+    with _resumable(run), _told(track, not as_json, folder=run) as on_round:
         result = carry_on(run, on_round=on_round)
     _show(result, {"run": str(run)}, as_json)
 
@@ -217,6 +236,26 @@ def _resumable(folder: Path) -> Iterator[None]:
         raise typer.Exit(130) from None
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _told(
+    track: list[str] | None, show: bool, settings: dict[str, Any] | None = None, folder: Path | None = None
+) -> "Iterator[OnRound]":
+    """Each round is shown, and told to trackers."""
+    with terminal.show_progress(show) as shown:
+        if not track:
+            yield shown
+            return
+        from ..trackers.tracking import tracking
+
+        with tracking(track, settings, folder) as tracked:
+
+            def tell(stage: str, progress: "Progress") -> None:
+                shown(stage, progress)
+                tracked(stage, progress)
+
+            yield tell
 
 
 def _show(result: "Result", origin: dict[str, Any], as_json: bool) -> None:

@@ -1,6 +1,7 @@
-"""How are files read that may stand in a folder or in an archive? In memory: nothing is unpacked to disk."""
+"""How are files read that may stand in a folder or in an archive? In memory; only databases are unpacked to disk."""
 
 import gzip
+import lzma
 import os
 import tarfile
 import zipfile
@@ -8,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from ..arrays import reading
+from ..download import CHUNK, progress_lines
 from ..errors import PartitaError
 
 
@@ -83,3 +85,17 @@ def read_tar(path: Path, names: Sequence[str]) -> dict[str, bytes]:
                 return found
     lacking = [name for name in names if name not in found]
     raise PartitaError(f"{path} lacks {', '.join(lacking)}. Is it another archive, or truncated? Get it again.")
+
+
+def unpacked(path: Path) -> Path:
+    """The file that a .lzma file holds, beside it; it gets its name only when it is whole."""
+    target = path.with_suffix("")
+    part, report = target.with_name(target.name + ".part"), progress_lines()
+    with reading(path, "an LZMA file"), lzma.open(path) as source, part.open("wb") as file:
+        try:
+            while block := source.read(CHUNK):
+                file.write(block)
+                report(f"{target.name} is unpacked", file.tell(), None)
+        except lzma.LZMAError as problem:
+            raise ValueError(problem) from problem
+    return part.replace(target)

@@ -10,20 +10,34 @@ from ..errors import PartitaError
 from ..pool import Pool, pool
 
 Bytes = npt.NDArray[np.uint8]
+Whole = npt.NDArray[np.int64]
 
 
 def parse_idx(content: bytes, where: object, rank: int) -> Bytes:
     """The array of unsigned bytes that an IDX file holds."""
+    start, shape = _head(content, where, rank, code=8, kind="bytes", width=1)
+    return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape)
+
+
+def parse_whole_idx(content: bytes, where: object, rank: int) -> Whole:
+    """The array of whole numbers of four bytes that an IDX file holds."""
+    start, shape = _head(content, where, rank, code=12, kind="whole numbers", width=4)
+    return np.frombuffer(content, dtype=">i4", offset=start).reshape(shape).astype(np.int64)
+
+
+def _head(content: bytes, where: object, rank: int, *, code: int, kind: str, width: int) -> tuple[int, tuple[int, ...]]:
+    """Where the values begin, and their shape."""
     start = 4 + 4 * rank
-    if content[:4] != bytes((0, 0, 8, rank)) or len(content) < start:
-        raise PartitaError(f"{where} is not an IDX file of bytes with {rank} dimensions.")
+    if content[:4] != bytes((0, 0, code, rank)) or len(content) < start:
+        raise PartitaError(f"{where} is not an IDX file of {kind} with {rank} dimensions.")
     shape = struct.unpack(f">{rank}I", content[4:start])
-    if len(content) - start != math.prod(shape):
+    right = width * math.prod(shape)
+    if len(content) - start != right:
         raise PartitaError(
-            f"{where} should hold {math.prod(shape)} bytes for its shape {shape}, but it holds {len(content) - start}. "
+            f"{where} should hold {right} bytes for its shape {shape}, but it holds {len(content) - start}. "
             "Is it truncated? Get it again."
         )
-    return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape)
+    return start, shape
 
 
 def idx_pool(
@@ -33,6 +47,7 @@ def idx_pool(
     classes: int,
     first_label: int = 0,
     transposed: bool = False,
+    clients: Whole | None = None,
 ) -> Pool:
     """A pool of the images and labels of train and test."""
     for (images, labels), role in zip(parts, ("training", "test"), strict=True):
@@ -41,4 +56,11 @@ def idx_pool(
     pixels = np.concatenate([images for images, _ in parts])
     numbers = np.concatenate([labels for _, labels in parts]).astype(np.int64) - first_label
     tested = np.arange(len(numbers)) >= len(parts[0][1])
-    return pool(name, pixels.swapaxes(1, 2) if transposed else pixels, numbers, classes=classes, official_test=tested)
+    return pool(
+        name,
+        pixels.swapaxes(1, 2) if transposed else pixels,
+        numbers,
+        classes=classes,
+        clients=clients,
+        official_test=tested,
+    )

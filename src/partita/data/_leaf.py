@@ -9,7 +9,6 @@ from typing import Any
 from ..arrays import reading
 from ..download import find
 from ..errors import PartitaError
-from ._named import absent
 
 
 @dataclass(frozen=True)
@@ -23,13 +22,13 @@ class User:
     targets: list[Any]
 
 
-def leaf_folder(name: str) -> Path:
-    """The folder with LEAF's files of that name."""
+def leaf_folder(name: str) -> Path | None:
+    """The folder with LEAF's files of that name, if there is one."""
     for inner in (f"{name}/data", name, f"leaf/data/{name}/data"):
         folder = find(inner)
         if folder and any((folder / each).is_dir() for each in ("train", "all_data")):
             return folder
-    raise absent(name, f"LEAF's folders {name}/train and {name}/test of .json files")
+    return None
 
 
 def read_leaf(folder: Path) -> tuple[list[User], bool]:

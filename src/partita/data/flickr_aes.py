@@ -20,7 +20,12 @@ def flickr_aes(*, size: int = 64, smallest: int = 60, largest: int = 290, normal
     if found is None:
         path = locate("flickr_aes", TABLE, "flickr_aes.csv")
         if path is None:
-            raise absent("flickr_aes", f"the folder flickr_aes with {TABLE} and the pictures in 40K")
+            raise absent(
+                "flickr_aes",
+                "its authors give it out, for research only, as folders of a web drive that is named on "
+                "https://github.com/alanspike/personalizedImageAesthetics",
+                f"the folder flickr_aes with {TABLE} and the pictures in 40K",
+            )
         rows = [
             (worker.strip(), image.strip(), whole(score, path, line, 1, 5) - 1)
             for line, (worker, image, score) in rows_of(path, ["worker", "imagePair", "score"])

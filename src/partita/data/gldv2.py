@@ -17,7 +17,13 @@ def gldv2(*, size: int = 64, smallest: int = 50, normalization: Colour = "half")
     if found is None:
         path = locate("gldv2", "federated_train.csv", "mini_gld_train_split.csv")
         if path is None:
-            raise absent("gldv2", "the folder gldv2 with federated_train.csv and the pictures in train/a/b/c")
+            raise absent(
+                "gldv2",
+                "its pictures are spread over 500 archives of about 1 GB, see "
+                "https://github.com/cvdfoundation/google-landmark; the table is in "
+                "http://storage.googleapis.com/gresearch/federated-vision-datasets/landmarks-user-160k.zip",
+                "the folder gldv2 with federated_train.csv and the pictures in train/a/b/c",
+            )
         rows = [
             (user, image, whole(label, path, line, 0, 300_000))
             for line, (user, image, label) in rows_of(path, ["user_id", "image_id", "class"])

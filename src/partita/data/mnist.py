@@ -23,13 +23,14 @@ def mnist(*, normalization: Gray = "half") -> Pool:
     """MNIST: 70,000 grey images of 28 x 28 pixels, 10 classes."""
     pool = stored("mnist", classes=10, shape=SHAPE)
     if pool is None:
-        train_images, train_labels, test_images, test_labels = map(_read, FILES)
+        train_images, train_labels, test_images, test_labels = map(read_part, FILES)
         pool = idx_pool("mnist", [(train_images, train_labels), (test_images, test_labels)], classes=10)
         check_shape(pool, SHAPE)
     return normalize(pool, normalization)
 
 
-def _read(file: str) -> Bytes:
+def read_part(file: str) -> Bytes:
+    """One of the four official files, from where it stands or fetched."""
     # A data folder itself comes last: other sets use the same file names.
     names = [f"{folder}{file}{end}" for folder in ("mnist/", "MNIST/raw/", "") for end in ("", ".gz")]
     path = find(*names) or obtain([Remote(f"mnist/{file}.gz", f"{HOME}{file}.gz", FILES[file])])[0]

@@ -7,12 +7,20 @@ import numpy as np
 from torch import Tensor
 
 from ..arrays import blaming
+from ..download import Remote, obtain
 from ..errors import PartitaError
 from ..pool import Pool, pool
 from ._files import Tree
-from ._named import absent, locate, stored
+from ._named import locate, stored
 from ._tables import Rows, csv_rows, rows_of, text_stream
 
+# TensorFlow Datasets lists size and SHA-256 (url_checksums/movielens.txt).
+ARCHIVE = Remote(
+    "movielens/ml-latest-small.zip",
+    "https://files.grouplens.org/datasets/movielens/ml-latest-small.zip",
+    sha256="696d65a3dfceac7c45750ad32df2c259311949efec81f0f144fdfb91ebc9e436",
+    size=978_202,
+)
 COLUMNS = ("userId", "movieId", "rating")
 
 
@@ -21,9 +29,7 @@ def movielens() -> Pool:
     found = stored("movielens", kind="regression")
     if found is None:
         path = locate("movielens", "ml-latest-small/ratings.csv", "ml-latest-small.zip", "ratings.csv")
-        if path is None:
-            raise absent("movielens", "ml-latest-small.zip or its folder with ratings.csv")
-        found = _read(path)
+        found = _read(path or obtain([ARCHIVE])[0])
     if not isinstance(found.inputs, Tensor) or found.inputs.is_floating_point() or bool((found.inputs < 0).any()):
         raise PartitaError("movielens.npz: x must be numbers of films, from 0.")
     # Many people rate the same film.

@@ -1,22 +1,34 @@
 """Shakespeare's plays by role. Caldas et al., 2018 (LEAF), https://arxiv.org/abs/1812.01097"""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import torch
 
+from ..arrays import reading
+from ..download import Remote
 from ..errors import PartitaError
 from ..pool import Pool, Texts
 from ..text import text_pool
+from ._examples import find_database, read_examples
 from ._leaf import User, leaf_folder, read_leaf
 from ._named import stored
+
+# TensorFlow Federated serves LEAF's speeches by role; FedJAX's test of its downloads has size and SHA-256.
+DATABASE = Remote(
+    "shakespeare/shakespeare.sqlite.lzma",
+    "https://storage.googleapis.com/tff-datasets-public/shakespeare.sqlite.lzma",
+    sha256="d3d11fceb9e105439ac6f4d52af6efafed5a2a1e1eb24c5bd2dd54ced242f5c4",
+    size=1_329_828,
+)
 
 
 def shakespeare(*, window: int = 80) -> Pool:
     """Shakespeare's plays by role, for the next character; speeches are cut into pieces of `window` characters.
 
-    From shakespeare.npz or LEAF's JSON files, whose overlapping samples are put together to running text again. Set
-    the length of `federate` to that of the pieces.
+    From shakespeare.npz, from LEAF's JSON files, whose overlapping samples are put together to running text again, or
+    from TensorFlow Federated's database of speeches. Set the length of `federate` to that of the pieces.
     """
     if window < 2:
         raise PartitaError(f"Pieces of {window} characters: at least 2 are needed to predict one from another.")
@@ -26,15 +38,31 @@ def shakespeare(*, window: int = 80) -> Pool:
 
 
 def _read() -> Pool:
-    users, divided = read_leaf(leaf_folder("shakespeare"))
-    texts = [(text, user) for user in users for text in _running(user)]
+    folder = leaf_folder("shakespeare")
+    if folder is None:
+        return _joined(_speeches(find_database("shakespeare", DATABASE)), divided=True)
+    users, divided = read_leaf(folder)
+    return _joined([(text, user.name, user.test) for user in users for text in _running(user)], divided)
+
+
+def _speeches(path: Path) -> list[tuple[str, str, bool]]:
+    speeches = []
+    for split, test in (("train", False), ("test", True)):
+        for role, (snippets,) in read_examples(path, split, ["snippets"]):
+            with reading(f"{path}, a speech of {role}", "text"):
+                speeches += [(bytes(snippet).decode(), role, test) for snippet in snippets]
+    return speeches
+
+
+def _joined(speeches: list[tuple[str, str, bool]], divided: bool) -> Pool:
+    """A pool of text, role and whether it is for testing."""
     return text_pool(
         "shakespeare",
-        [text for text, _ in texts],
+        [text for text, _, _ in speeches],
         None,
         characters=True,
-        clients=np.array([user.name for _, user in texts]),
-        official_test=np.array([user.test for _, user in texts]) if divided else None,
+        clients=np.array([role for _, role, _ in speeches]),
+        official_test=np.array([test for _, _, test in speeches]) if divided else None,
     )
 
 

@@ -42,6 +42,7 @@ LAYERS = (
     "describe settings",
     "demonstration experiment",
     "runs",
+    "reports",
     "terminal",
     "commands",
     "cli",

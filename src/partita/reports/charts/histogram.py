@@ -1,0 +1,55 @@
+"""How often does which value occur? Bars over bins, those below zero told apart."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..markup import Html, tag
+from ..scale import Axis, axis, ticks
+from .frame import framed, plot
+
+BINS = 24
+
+
+@dataclass(frozen=True)
+class Bin:
+    low: float
+    high: float
+    count: int
+
+
+def bins(values: Sequence[float], most: int = BINS) -> list[Bin]:
+    """Of equal width with ends at round numbers, so that zero is never inside one. A value on an edge is in the upper.
+
+    >>> bins([-1, 0, 0.5, 2], 3)
+    [Bin(low=-1.0, high=0.0, count=1), Bin(low=0.0, high=1.0, count=2), Bin(low=1.0, high=2.0, count=1)]
+    """
+    edges = ticks(min(values), max(values), most + 1)
+    step = edges[1] - edges[0]
+    counts = [0] * (len(edges) - 1)
+    for value in values:
+        # Rounded, since 0.3 / 0.1 is a little below 3.
+        place = math.floor(round((value - edges[0]) / step, 9))
+        counts[min(place, len(counts) - 1)] += 1
+    return [Bin(low, high, count) for low, high, count in zip(edges, edges[1:], counts, strict=False)]
+
+
+def histogram(label: str, x: Axis, found: Sequence[Bin], what: str, *, signed: bool = True) -> Html:
+    """`what` is counted; with `signed`, bins below zero have the colour of harm."""
+    area = plot(x, axis(what, [0, max(each.count for each in found)], most=5))
+    marks = [
+        tag(
+            "rect",
+            x=area.x(each.low) + 0.5,
+            y=area.y(each.count),
+            width=max(area.x(each.high) - area.x(each.low) - 1, 1.0),
+            height=area.y(0) - area.y(each.count),
+            class_="bar hurt" if signed and each.high <= 1e-12 else "bar c0",
+            data_tip=f"{x.text(each.low)} to {x.text(each.high)}: {each.count:,} {what}",
+        )
+        for each in found
+        if each.count
+    ]
+    if signed and x.low < 0 < x.high:
+        marks.append(tag("line", x1=area.x(0), x2=area.x(0), y1=area.y.start, y2=area.y.end, class_="axis"))
+    return framed(area, label, *marks)

@@ -1,0 +1,54 @@
+"""How does a chart stand on the page? With a title, a caption, and its numbers in a table that can be opened."""
+
+from collections.abc import Sequence
+
+from .markup import Html, tag
+
+Rows = Sequence[Sequence[str]]
+
+
+def figure(title: str, chart: Html, titles: Sequence[str], rows: Rows, note: str = "", *, wide: bool = False) -> Html:
+    """A chart and the table of what it shows."""
+    return tag(
+        "figure",
+        tag("figcaption", tag("strong", title), *([tag("span", note)] if note else [])),
+        chart,
+        details("Numbers", titles, rows),
+        class_="wide" if wide else None,
+    )
+
+
+def details(summary: str, titles: Sequence[str], rows: Rows, *, opened: bool = False) -> Html:
+    return tag("details", tag("summary", summary), table(titles, rows), open="" if opened else None)
+
+
+def table(titles: Sequence[str], rows: Rows, *, caption: str = "", class_: str | None = None) -> Html:
+    """The first column names the row, the others are its values. It scrolls by itself where it is too wide."""
+    head = tag("thead", tag("tr", *(tag("th", title, scope="col") for title in titles)))
+    body = tag(
+        "tbody", *(tag("tr", tag("th", row[0], scope="row"), *(tag("td", cell) for cell in row[1:])) for row in rows)
+    )
+    inside = [tag("caption", caption)] if caption else []
+    made = tag("table", *inside, head, body, class_=class_)
+    # What scrolls must be reachable with the keyboard.
+    return tag("div", made, class_="scroll", tabindex="0", role="region", aria_label=caption or "Table")
+
+
+def grid(*figures: Html) -> Html:
+    """Figures side by side where there is room."""
+    return tag("div", *figures, class_="figures")
+
+
+def section(identity: str, title: str, *content: str) -> Html:
+    return tag(
+        "section", tag("h2", title, id=f"{identity}-title"), *content, id=identity, aria_labelledby=f"{identity}-title"
+    )
+
+
+def missing(what: str, command: str) -> Html:
+    """One line in place of an empty chart: which command adds it."""
+    return tag("p", f"{what} Add it with ", tag("code", command), ".", class_="missing")
+
+
+def paragraph(*content: str, class_: str | None = None) -> Html:
+    return tag("p", *content, class_=class_)

@@ -1,0 +1,91 @@
+"""What is shared and what is personal? The partition of the network."""
+
+from typing import Any
+
+from ..charts.bars import Part, bars
+from ..figure import details, figure, grid, missing, section
+from ..markup import Html, join, tag
+from ..scale import axis
+from ..study import Study
+from ..wording import NONE, size
+
+TITLE = "Partition of the network"
+
+
+def network(study: Study) -> Html:
+    found = [(method.name, values[0]) for method, values in study.having("network")]
+    if not found:
+        return section(
+            "network", TITLE, missing("What is shared and what is personal was not noted.", "partita evaluate RUN")
+        )
+    names = [name for name, _ in found]
+    parts = [_parts(name, value) for name, value in found]
+    rows = [
+        [
+            name,
+            f"{value['parameters']:,}",
+            f"{value['shared']:,}",
+            f"{value['personal']:,}",
+            f"{value['frozen']:,}",
+            size(value["bytes_down"]),
+            size(value["bytes_up"]),
+        ]
+        for name, value in found
+    ]
+    titles = ["method", "parameters", "shared", "personal", "not trained in a round", "down", "up, at most"]
+    x = axis("% of parameters", [0, 100])
+    note = (
+        "Blue: shared and trained. Orange: personal. Hatched: not trained in a round (frozen). "
+        "Down and up: bytes of one client and round."
+    )
+    chart = figure(
+        "Shared, personal, frozen",
+        bars("Share of parameters that are shared, personal and frozen", x, names, parts),
+        titles,
+        rows,
+        note,
+        wide=True,
+    )
+    return section("network", TITLE, grid(chart), *(_tensors(name, value) for name, value in found))
+
+
+def _parts(name: str, found: dict[str, Any]) -> list[Part]:
+    """Each parameter once: a frozen one may be shared too."""
+    whole = found["parameters"] or 1
+    counts = {"shared": 0, "personal": 0, "frozen-shared": 0, "frozen-personal": 0}
+    for row in found["rows"]:
+        kind = "shared" if row["shared"] else "personal"
+        counts[kind if row["trained_in"] else f"frozen-{kind}"] += row["parameters"]
+    counted = sum(counts.values()) or whole
+    said = {
+        "shared": "shared",
+        "personal": "personal",
+        "frozen-shared": "shared, not trained in a round",
+        "frozen-personal": "personal, not trained in a round",
+    }
+    return [
+        Part(100 * count / counted, kind, f"{name}: {count:,} values {said[kind]}") for kind, count in counts.items()
+    ]
+
+
+def _tensors(name: str, found: dict[str, Any]) -> Html:
+    rows = [
+        [
+            row["name"],
+            " x ".join(map(str, row["shape"])) or "scalar",
+            f"{row['parameters']:,}",
+            "shared" if row["shared"] else "personal",
+            "yes" if row["kept"] else NONE,
+            ", ".join(map(str, row["trained_in"])) or "frozen",
+        ]
+        for row in found["rows"]
+    ]
+    stages = [*found["stages"], *(f"before use: {stage}" for stage in found.get("finetune", ()))]
+    titles = ["tensor", "shape", "values", "part", "kept by the client", "trained in phase"]
+    return join(
+        [
+            tag("h3", name),
+            tag("ol", *(tag("li", stage) for stage in stages)),
+            details(f"Tensors of {name}", titles, rows),
+        ]
+    )

@@ -189,7 +189,7 @@ def _summary(scores: Sequence[float]) -> dict[str, float]:
 
 
 def _network(result: Result, client: int) -> Tensors:
-    own = result.own[client] if client in result.own else {}
+    own = result.own.get(client, {})
     return {name: own.get(name, tensor) for name, tensor in result.network_weights().items()}
 
 

@@ -7,31 +7,39 @@ from .markup import Html, tag
 Rows = Sequence[Sequence[str]]
 
 
-def figure(title: str, chart: Html, titles: Sequence[str], rows: Rows, note: str = "", *, wide: bool = False) -> Html:
-    """A chart and the table of what it shows."""
-    return tag(
-        "figure",
-        tag("figcaption", tag("strong", title), *([tag("span", note)] if note else [])),
-        chart,
-        details("Numbers", titles, rows),
-        class_="wide" if wide else None,
-    )
+def figure(
+    title: str,
+    chart: Html,
+    titles: Sequence[str],
+    rows: Rows,
+    note: str = "",
+    *,
+    legend: Html | None = None,
+    beside: bool = False,
+) -> Html:
+    """A chart and the table of what it shows; `beside` puts the two side by side where there is room."""
+    caption = [tag("strong", title), *([tag("span", note)] if note else []), *([legend] if legend else [])]
+    numbers = table(titles, rows, label=title) if beside else details("Numbers", titles, rows)
+    return tag("figure", tag("figcaption", *caption), chart, numbers, class_="beside" if beside else None)
 
 
-def details(summary: str, titles: Sequence[str], rows: Rows, *, opened: bool = False) -> Html:
-    return tag("details", tag("summary", summary), table(titles, rows), open="" if opened else None)
+def key(entries: Sequence[tuple[str, str]]) -> Html:
+    """What colours mean: classes of the style sheet and names."""
+    items = (tag("li", tag("span", class_=f"swatch {class_}"), name) for class_, name in entries)
+    return tag("ul", *items, class_="key")
 
 
-def table(titles: Sequence[str], rows: Rows, *, caption: str = "", class_: str | None = None) -> Html:
+def details(summary: str, titles: Sequence[str], rows: Rows) -> Html:
+    return tag("details", tag("summary", summary), table(titles, rows, label=summary))
+
+
+def table(titles: Sequence[str], rows: Rows, *, label: str, class_: str | None = None) -> Html:
     """The first column names the row, the others are its values. It scrolls by itself where it is too wide."""
     head = tag("thead", tag("tr", *(tag("th", title, scope="col") for title in titles)))
-    body = tag(
-        "tbody", *(tag("tr", tag("th", row[0], scope="row"), *(tag("td", cell) for cell in row[1:])) for row in rows)
-    )
-    inside = [tag("caption", caption)] if caption else []
-    made = tag("table", *inside, head, body, class_=class_)
+    lines = (tag("tr", tag("th", row[0], scope="row"), *(tag("td", cell) for cell in row[1:])) for row in rows)
+    made = tag("table", head, tag("tbody", *lines), class_=class_)
     # What scrolls must be reachable with the keyboard.
-    return tag("div", made, class_="scroll", tabindex="0", role="region", aria_label=caption or "Table")
+    return tag("div", made, class_="scroll", tabindex="0", role="region", aria_label=label)
 
 
 def grid(*figures: Html) -> Html:

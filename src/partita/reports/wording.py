@@ -1,5 +1,6 @@
 """How are numbers said? With a unit, and no more digits than they deserve."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,11 @@ class Metric:
     @property
     def lower_is_better(self) -> bool:
         return self.name != "accuracy"
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """What a score cannot leave."""
+        return (0.0, math.inf) if self.lower_is_better else (0.0, 1.0)
 
     @property
     def axis(self) -> str:

@@ -8,8 +8,8 @@ from ..scale import Axis, Scale
 
 WIDTH, HEIGHT = 480, 300
 TOP, BOTTOM, LEFT, RIGHT = 30, 44, 46, 16
-CHARACTER = 6.7
-"""Width of a character of the charts' font, in the mean."""
+CHARACTER = 7.6
+"""Width of a character of the charts' font, in the mean; on a phone it is larger than elsewhere."""
 COLOURS = 8
 ROW = 30
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..markup import Html, tag
-from ..sampling import evenly
 from .frame import CHARACTER, RIGHT, TOP, WIDTH, svg, text
 
 MOST_HEIGHT = 400
@@ -44,11 +43,11 @@ def grid(
     room = max(int((WIDTH - left) / (max(map(len, across)) * CHARACTER + 8)), 2)
     names = [
         text(left + (place + 0.5) * width, bottom + 16, across[place], anchor="middle")
-        for place in evenly(range(len(across)), room)
+        for place in range(0, len(across), -(-len(across) // room))
     ]
     names += [
         text(left - 6, TOP + (place + 0.5) * height + 4, down[place], anchor="end")
-        for place in evenly(range(len(down)), max(int((bottom - TOP) / 14), 2))
+        for place in range(0, len(down), -(-len(down) // max(int((bottom - TOP) / 14), 2)))
     ]
     back = tag("rect", x=left, y=TOP, width=WIDTH - RIGHT - left, height=bottom - TOP, class_="empty")
     titles = [

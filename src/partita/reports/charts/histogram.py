@@ -8,7 +8,7 @@ from ..markup import Html, tag
 from ..scale import Axis, axis, ticks
 from .frame import framed, plot
 
-BINS = 24
+BINS, FEWEST = 24, 6
 
 
 @dataclass(frozen=True)
@@ -18,13 +18,15 @@ class Bin:
     count: int
 
 
-def bins(values: Sequence[float], most: int = BINS) -> list[Bin]:
+def bins(values: Sequence[float], most: int | None = None) -> list[Bin]:
     """Of equal width with ends at round numbers, so that zero is never inside one. A value on an edge is in the upper.
 
     >>> bins([-1, 0, 0.5, 2], 3)
     [Bin(low=-1.0, high=0.0, count=1), Bin(low=0.0, high=1.0, count=2), Bin(low=1.0, high=2.0, count=1)]
     """
-    edges = ticks(min(values), max(values), most + 1)
+    # Few values in many bins would be a comb.
+    limit = most or min(max(round(2 * len(values) ** 0.5), FEWEST), BINS)
+    edges = ticks(min(values), max(values), limit + 1)
     step = edges[1] - edges[0]
     counts = [0] * (len(edges) - 1)
     for value in values:

@@ -8,7 +8,9 @@ from ..scale import Axis
 from .frame import CHARACTER, RIGHT, Plot, colour, framed, path, plot, shortened, text
 
 DASHES = (None, "6 3", "2 3", "9 3 2 3")
-APART = 14
+APART = 15
+MANY = 15
+"""Of more points than this each is drawn small."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,8 @@ def _dot(area: Plot, line: Line, place: int) -> Html:
     said = f"{line.name}, {area.x.axis.label} {area.x.axis.text(at)}: {area.y.axis.text(value)}"
     if any(line.spread):
         said += f" ± {area.y.axis.text(line.spread[place])}"
-    return tag("circle", cx=area.x(at), cy=area.y(value), r=3, class_=f"dot {colour(line.number)}", data_tip=said)
+    radius = 3 if len(line.points) <= MANY else 1.8
+    return tag("circle", cx=area.x(at), cy=area.y(value), r=radius, class_=f"dot {colour(line.number)}", data_tip=said)
 
 
 def _names(area: Plot, series: Sequence[Line], levels: Sequence[Level], right: float) -> list[Html]:

@@ -4,7 +4,7 @@ from statistics import fmean
 
 from ..charts.bars import Part, bars
 from ..charts.frame import colour
-from ..figure import figure, grid, paragraph, section
+from ..figure import figure, grid, key, paragraph, section
 from ..markup import Html
 from ..scale import axis
 from ..study import Method, Study
@@ -39,15 +39,9 @@ def _traffic(methods: list[Method]) -> Html:
     rows += [[name, "all", "0 B", "0 B"] for name, each in found.items() if not each]
     x = axis("MB in a round", [0, *(sum(part.value for part in several) for several in parts)], most=5)
     note = "Mean of a round, all its participants together, down and up."
-    if len(groups) > 1:
-        note += " From left to right: " + ", ".join(groups) + "."
-    return figure(
-        "Traffic of a round",
-        bars("Megabytes of a round by method", x, list(found), parts),
-        ["method", "part", "down", "up"],
-        rows,
-        note,
-    )
+    legend = key([(colour(number), group) for number, group in enumerate(groups)])
+    chart = bars("Megabytes of a round by method", x, list(found), parts)
+    return figure("Traffic of a round", chart, ["method", "part", "down", "up"], rows, note, legend=legend)
 
 
 def _groups(method: Method) -> dict[str, tuple[float, float]]:

@@ -9,9 +9,15 @@ from ..markup import Html, tag
 from ..sampling import evenly, told
 from ..scale import axis, ticks, whole_axis
 from ..study import Method, Replica, Role, Study
-from ..wording import MODELS, NONE, duration, size
+from ..wording import NONE, duration, size
 
 MOST_POINTS = 60
+SHORT = {
+    "initial": "initial",
+    "before_local": "before local",
+    "after_local": "after local",
+    "after_finetune": "fine-tuned",
+}
 Curve = list[tuple[int, float, float]]
 """Rounds, the mean of the seeds, and their spread."""
 
@@ -60,9 +66,9 @@ def _curves(study: Study) -> list[tuple[str, int, Curve]]:
         ]
     method = study.methods[0]
     used: Model = method.view.about["model"]
-    wanted: list[tuple[str, Model, Role]] = [(MODELS[used], used, "test"), ("on validation data", used, "validation")]
+    wanted: list[tuple[str, Model, Role]] = [(SHORT[used], used, "test"), ("validation", used, "validation")]
     others: tuple[Model, ...] = ("initial", "before_local", "after_local", "after_finetune")
-    wanted += [(MODELS[model], model, "test") for model in others if model != used]
+    wanted += [(SHORT[model], model, "test") for model in others if model != used]
     several = [(name, curve(list(method.replicas), model, role)) for name, model, role in wanted]
     return [(name, number, found) for number, (name, found) in enumerate(several) if found]
 
@@ -77,7 +83,7 @@ def _over_rounds(study: Study, found: list[tuple[str, int, Curve]]) -> Html:
     levels = _levels(study)
     values = [mean for each in series for _, mean in each.points] + [level.value for level in levels]
     last = max(at for _, _, each in shown for at, _, _ in each)
-    y = axis(metric.axis, values, metric.tick, within=_bounds(study))
+    y = axis(metric.axis, values, metric.tick, within=metric.bounds)
     rounds = sorted({at for _, _, each in shown for at, _, _ in each})
     known = {name: {at: mean for at, mean, _ in each} for name, _, each in shown}
     rows = [[str(at), *(metric.text(each[at]) if at in each else NONE for each in known.values())] for at in rounds]
@@ -97,10 +103,6 @@ def _levels(study: Study) -> list[Level]:
     ]
 
 
-def _bounds(study: Study) -> tuple[float, float]:
-    return (0.0, float("inf")) if study.metric.lower_is_better else (0.0, 1.0)
-
-
 def _over_bytes(study: Study) -> Html:
     metric = study.metric
     series, rows = [], []
@@ -114,7 +116,7 @@ def _over_bytes(study: Study) -> Html:
             [method.name, str(at), size(1e6 * x), metric.text(y)]
             for (at, _, _), (x, y) in zip(found, points, strict=True)
         ]
-    y = axis(metric.axis, [value for each in series for _, value in each.points], metric.tick, within=_bounds(study))
+    y = axis(metric.axis, [value for each in series for _, value in each.points], metric.tick, within=metric.bounds)
     x = axis("MB", [0, *(at for each in series for at, _ in each.points)])
     chart = lines(f"Mean test {metric.name} over megabytes sent", x, y, series)
     note = "All clients' traffic together, down and up. What sends nothing stands at zero."
@@ -132,28 +134,24 @@ def _targets(study: Study) -> list[Html]:
     targets = found[:4] if lower else found[-4:]
     if not targets:
         return []
-    rows = [
-        [study.metric.text(target), method.name, *_cost(method, target, lower)]
-        for target in targets
-        for method in study.methods
-    ]
-    titles = ["target", "method", "rounds", "time", "traffic", "runs that reach it"]
+    rows = [[method.name, *(_cost(method, target, lower) for target in targets)] for method in study.methods]
+    titles = ["method", *(f"{'at most' if lower else 'at least'} {study.metric.text(target)}" for target in targets)]
     explained = (
-        "The first evaluated round whose mean over clients is at least as good; means over the runs that reach it. "
-        "This reads the curve of test scores, and chooses nothing by it."
+        "The first evaluated round whose mean over clients is as good as the target; means over the runs that reach "
+        "it. This reads the curve of test scores, and chooses nothing by it."
     )
     return [
         tag("h3", "Rounds, time and traffic to a target"),
-        table(titles, rows, caption="Cost of a target"),
+        table(titles, rows, label="Cost of a target"),
         paragraph(explained, class_="quiet"),
     ]
 
 
-def _cost(method: Method, target: float, lower: bool) -> list[str]:
+def _cost(method: Method, target: float, lower: bool) -> str:
     pairs = [(each, at) for each in method.tested if (at := reached(each, target, lower)) is not None]
-    share = f"{len(pairs)} of {len(method.replicas)}"
     if not pairs:
-        return [NONE, NONE, NONE, share]
+        return "not reached"
     costs = [spent(each, at) for each, at in pairs]
     seconds, traffic = (fmean(cost[part] for cost in costs) for part in (0, 1))
-    return [f"{fmean(at for _, at in pairs):.3g}", duration(seconds), size(traffic), share]
+    some = "" if len(pairs) == len(method.replicas) else f" ({len(pairs)} of {len(method.replicas)} runs)"
+    return f"round {fmean(at for _, at in pairs):.3g}, {duration(seconds)}, {size(traffic)}{some}"

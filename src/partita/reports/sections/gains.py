@@ -86,7 +86,7 @@ def _violin_figure(study: Study, title: str, several: Sequence[Violin]) -> Html:
 
 def _changes(study: Study) -> list[Html]:
     """What training in the round or fine-tuning does to each client's model."""
-    kinds: tuple[tuple[Model, str], ...] = (("after_local", "local training"), ("after_finetune", "fine-tuning"))
+    kinds: tuple[tuple[Model, str], ...] = (("after_local", "trained"), ("after_finetune", "fine-tuned"))
     several = []
     for method in study.methods:
         for model, name in kinds:
@@ -160,8 +160,7 @@ def _ranks(study: Study) -> Html:
             [method.name, str(place + 1), metric.text(mean), metric.text(spread) if len(ordered) > 1 else NONE]
             for place, mean, spread in zip(places, means, spreads, strict=True)
         ]
-    bounds = (0.0, float("inf")) if metric.lower_is_better else (0.0, 1.0)
-    y = axis(metric.axis, [value for each in series for _, value in each.points], metric.tick, within=bounds)
+    y = axis(metric.axis, [value for each in series for _, value in each.points], metric.tick, within=metric.bounds)
     last = int(max(each.points[-1][0] for each in series))
     chart = lines("Score by rank of the client, the worst first", whole_axis("rank", 1, last), y, series)
     note = "Clients from worst to best, ranked anew under each seed" + (

@@ -3,7 +3,7 @@
 from statistics import fmean
 
 from ..charts.bars import Part, bars
-from ..figure import figure, grid, missing, paragraph, section, table
+from ..figure import figure, grid, key, missing, paragraph, section, table
 from ..markup import Html
 from ..scale import axis
 from ..study import Study
@@ -21,7 +21,7 @@ def guard(study: Study) -> Html:
         [
             method.name,
             f"{sum(value['hurt_before'] for value in values)} of {sum(len(value['clients']) for value in values)}",
-            f"{sum(value['hurt_after'] for value in values)}",
+            f"{sum(value['hurt_after'] for value in values)} of {sum(len(value['clients']) for value in values)}",
             metric.text(fmean(value["macro_personal"] for value in values)),
             metric.text(fmean(value["macro_guarded"] for value in values)),
             metric.change(fmean(value["difference"] for value in values)),
@@ -55,7 +55,7 @@ def guard(study: Study) -> Html:
         [[name, plain(several[0].value)] for name, several in zip(names, parts, strict=True)],
     )
     return section(
-        "guard", TITLE, words, table(titles, rows, caption="The guard on test data"), grid(hurt, _choices(study))
+        "guard", TITLE, words, table(titles, rows, label="The guard on test data"), grid(hurt, _choices(study))
     )
 
 
@@ -84,5 +84,6 @@ def _choices(study: Study) -> Html:
         names,
         parts,
     )
-    note = "Weight of the personal model, from 0 (light: global) to 1 (dark: personal)."
-    return figure("What the guard chose", chart, ["method", "weight", "clients"], rows, note)
+    note = "The weight of the personal model in the mixture."
+    legend = key([("blend0", "0: global"), ("blend2", "0.5: half"), ("blend4", "1: personal")])
+    return figure("What the guard chose", chart, ["method", "weight", "clients"], rows, note, legend=legend)

@@ -2,9 +2,10 @@
 
 from statistics import fmean, pstdev
 
+from ..charts.bars import Part, bars
 from ..charts.frame import colour
 from ..charts.intervals import Interval, intervals
-from ..figure import figure, missing, paragraph, section, table
+from ..figure import figure, grid, missing, paragraph, section, table
 from ..markup import Html, join, tag
 from ..scale import axis
 from ..study import Method, Study
@@ -17,16 +18,23 @@ def headline(study: Study) -> Html:
         return section("headline", "Result", paragraph("Nothing was evaluated yet.", class_="missing"))
     cards = _cards(study, study.methods[0]) if len(study.methods) == 1 else Html()
     titles, rows = _rows(study, tested)
-    shown = table(titles, rows, caption=f"Test {study.metric.name} of each method", class_="headline")
+    shown = table(titles, rows, label=f"Test {study.metric.name} of each method", class_="headline")
     return section(
         "headline",
         "Result",
         cards,
         shown,
         paragraph(_explained(study), class_="quiet"),
-        *_chart(study, tested),
+        *_figures(study, tested),
         *_gaps(study),
     )
+
+
+def _figures(study: Study, tested: list[Method]) -> list[Html]:
+    found = [_means(study, tested)] if len(tested) > 1 else []
+    if any(method.pairs(name) for method in study.methods for name in study.references):
+        found.append(_hurt_shares(study))
+    return [grid(*found)] if found else []
 
 
 def hurt(method: Method, study: Study, reference: str) -> tuple[int, int]:
@@ -124,7 +132,7 @@ def _floor(study: Study, width: int, many: bool) -> list[str] | None:
     metric = study.metric
     spreads = [pstdev(value["score"]) for value in found if value.get("score")]
     macro = fmean(value["macro"] for value in found)
-    row = ["floor (constant answer)", metric.spread(macro, fmean(spreads)) if spreads else metric.text(macro)]
+    row = ["floor", metric.spread(macro, fmean(spreads)) if spreads else metric.text(macro)]
     row += [*([NONE] if many else []), metric.text(fmean(value["micro"] for value in found))]
     return row + [NONE] * (width - len(row))
 
@@ -159,15 +167,14 @@ def _explained(study: Study) -> str:
     )
     better = " Less is better." if study.metric.lower_is_better else ""
     return (
-        "Mean and spread (standard deviation) are over clients, after the last round that was evaluated; all samples: "
+        "Floor: the best constant answer for each client. Mean and spread (standard deviation) are over clients, after "
+        "the last round that was evaluated; all samples: "
         "of all clients' test samples together; worst decile: the mean of the worst tenth of clients. Gain: the mean "
         f"over clients of the difference on the same client. Hurt: clients that are worse off.{unit}{seeds}{better}"
     )
 
 
-def _chart(study: Study, tested: list[Method]) -> list[Html]:
-    if len(tested) < 2:
-        return []
+def _means(study: Study, tested: list[Method]) -> Html:
     metric = study.metric
     several = []
     for method in tested:
@@ -176,16 +183,33 @@ def _chart(study: Study, tested: list[Method]) -> list[Html]:
         tip = f"{method.name}: {metric.spread(mean, std)}, worst decile {metric.text(worst)}"
         class_ = colour(method.number) if method in study.methods else "quiet"
         several.append(Interval(method.name, mean, mean - std, mean + std, class_, tip, marked=worst))
+    low, high = metric.bounds
     values = [value for each in several for value in (each.low, each.high, each.marked or each.middle)]
-    bounds = (0.0, float("inf")) if metric.lower_is_better else (0.0, 1.0)
-    x = axis(metric.axis, [min(max(value, bounds[0]), bounds[1]) for value in values], metric.tick, within=bounds)
+    x = axis(metric.axis, [min(max(value, low), high) for value in values], metric.tick, within=metric.bounds)
     rows = [
-        [each.name, metric.text(each.middle), metric.text(each.middle - each.low), metric.text(each.marked or 0.0)]
-        for each in several
+        [each.name, *map(metric.text, (each.middle, each.middle - each.low, each.marked or 0.0))] for each in several
     ]
     chart = intervals(f"Mean test {metric.name} of each method with its spread over clients", x, several)
     note = "Dot: mean over clients. Line: one standard deviation to each side. Upright mark: worst decile."
-    return [figure("Means and spread", chart, ["method", "mean", "spread", "worst decile"], rows, note, wide=True)]
+    return figure("Means and spread", chart, ["method", "mean", "spread", "worst decile"], rows, note)
+
+
+def _hurt_shares(study: Study) -> Html:
+    """One bar for each method and reference."""
+    names, parts, rows = [], [], []
+    for method in study.methods:
+        for reference in study.references:
+            count, total = hurt(method, study, reference)
+            if total:
+                names.append(f"{method.name}, {reference}" if len(study.methods) > 1 else f"than {reference}")
+                share = 100 * count / total
+                tip = f"{method.name}: {count} of {total} are worse off than with {reference}"
+                parts.append([Part(share, "hurt", tip)])
+                rows.append([method.name, reference, f"{count} of {total}", f"{share:.0f} %"])
+    x = axis("% of clients that are worse off", [0, 100])
+    chart = bars("Share of clients that are worse off than with each baseline", x, names, parts)
+    titles = ["method", "than with", "hurt", "share"]
+    return figure("Clients hurt", chart, titles, rows, "Clients whose test score is below that of the baseline.")
 
 
 def _gaps(study: Study) -> list[Html]:

@@ -29,7 +29,7 @@ def _shares(study: Study, tested: list[Method]) -> list[Html]:
         rows.append(row)
     titles = ["method", *(f"worse than {name}" for name in study.references)]
     lists = [_list(study, name) for name in study.references if any(method.pairs(name) for method in tested)]
-    return [table(titles, rows, caption="Clients hurt"), *lists]
+    return [table(titles, rows, label="Clients hurt"), *lists]
 
 
 def _list(study: Study, reference: str) -> Html:

@@ -3,13 +3,19 @@
 from typing import Any
 
 from ..charts.bars import Part, bars
-from ..figure import details, figure, grid, missing, section
+from ..figure import details, figure, key, missing, section
 from ..markup import Html, join, tag
 from ..scale import axis
 from ..study import Study
 from ..wording import NONE, size
 
 TITLE = "Partition of the network"
+KINDS = {
+    "shared": "shared",
+    "personal": "personal",
+    "frozen-shared": "shared, not trained in a round",
+    "frozen-personal": "personal, not trained in a round",
+}
 
 
 def network(study: Study) -> Html:
@@ -32,39 +38,31 @@ def network(study: Study) -> Html:
         ]
         for name, value in found
     ]
-    titles = ["method", "parameters", "shared", "personal", "not trained in a round", "down", "up, at most"]
+    titles = ["method", "parameters", "shared", "personal", "frozen", "down", "up, at most"]
     x = axis("% of parameters", [0, 100])
-    note = (
-        "Blue: shared and trained. Orange: personal. Hatched: not trained in a round (frozen). "
-        "Down and up: bytes of one client and round."
+    legend = key(
+        [
+            (kind, said)
+            for kind, said in KINDS.items()
+            if any(part.class_ == kind and part.value for each in parts for part in each)
+        ]
     )
-    chart = figure(
-        "Shared, personal, frozen",
-        bars("Share of parameters that are shared, personal and frozen", x, names, parts),
-        titles,
-        rows,
-        note,
-        wide=True,
-    )
-    return section("network", TITLE, grid(chart), *(_tensors(name, value) for name, value in found))
+    note = "Down and up: bytes of one client and round."
+    chart = bars("Share of parameters that are shared, personal and frozen", x, names, parts)
+    made = figure("Shared, personal, frozen", chart, titles, rows, note, legend=legend, beside=True)
+    return section("network", TITLE, made, *(_tensors(name, value) for name, value in found))
 
 
 def _parts(name: str, found: dict[str, Any]) -> list[Part]:
     """Each parameter once: a frozen one may be shared too."""
     whole = found["parameters"] or 1
-    counts = {"shared": 0, "personal": 0, "frozen-shared": 0, "frozen-personal": 0}
+    counts = dict.fromkeys(KINDS, 0)
     for row in found["rows"]:
         kind = "shared" if row["shared"] else "personal"
         counts[kind if row["trained_in"] else f"frozen-{kind}"] += row["parameters"]
     counted = sum(counts.values()) or whole
-    said = {
-        "shared": "shared",
-        "personal": "personal",
-        "frozen-shared": "shared, not trained in a round",
-        "frozen-personal": "personal, not trained in a round",
-    }
     return [
-        Part(100 * count / counted, kind, f"{name}: {count:,} values {said[kind]}") for kind, count in counts.items()
+        Part(100 * count / counted, kind, f"{name}: {count:,} values {KINDS[kind]}") for kind, count in counts.items()
     ]
 
 

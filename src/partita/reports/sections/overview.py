@@ -12,6 +12,7 @@ from ..wording import MODELS, amount, listed
 def overview(study: Study) -> Html:
     first = study.views[0].about
     several = len(study.methods) > 1
+    oracle = any(each.about["oracle_validation"] for each in study.views)
     names = [method.name for method in study.methods]
     sentences = [
         (f"{amount(len(names), 'method')}, {listed(names)}, were" if several else f"{names[0]} was")
@@ -19,7 +20,8 @@ def overview(study: Study) -> Html:
         _length(study),
         _seeds(study),
         _model(study),
-        f"All scores are {study.metric.name} on test data, which no method sees and which choose nothing.",
+        f"All scores are {study.metric.name} on test data"
+        + ("." if oracle else ", which no method sees and which choose nothing."),
     ]
     if first["newcomers"]:
         sentences.append(

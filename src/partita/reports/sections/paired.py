@@ -69,7 +69,7 @@ def _shown(study: Study, made: Comparison, methods: dict[str, Method]) -> list[H
     x = axis(
         f"difference to {made.baseline}, {unit}",
         [0, *(end for each in several for end in (each.low, each.high))],
-        lambda value: said(value),
+        study.metric.tick,
     )
     better = "Less is better. " if made.lower_is_better else ""
     titles = ["method", "difference", "low", "high", "p", "p (Holm)", "win / tie / loss"]
@@ -77,4 +77,4 @@ def _shown(study: Study, made: Comparison, methods: dict[str, Method]) -> list[H
     drawn = f"Line: {level} interval from redrawn clients and seeds."
     note = f"{better}{drawn} Wins are clients, each the mean over its seeds."
     notes = [tag("ul", join(tag("li", note) for note in made.notes), class_="notes")] if made.notes else []
-    return [figure(f"Less {made.baseline}, on the same clients", chart, titles, rows, note, wide=True), *notes]
+    return [figure(f"Less {made.baseline}, on the same clients", chart, titles, rows, note, beside=True), *notes]

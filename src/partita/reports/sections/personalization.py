@@ -24,7 +24,7 @@ def personalization(study: Study) -> Html:
             for method, values in heads
         ]
         titles = ["method", "with its head", "nearest template, cosine", "nearest template, Euclidean"]
-        content += [tag("h3", "Accuracy without the head"), table(titles, rows, caption="Accuracy without the head")]
+        content += [tag("h3", "Accuracy without the head"), table(titles, rows, label="Accuracy without the head")]
         content.append(
             tag(
                 "p",
@@ -41,7 +41,7 @@ def personalization(study: Study) -> Html:
         titles = ["method", "classes it trained on", "other classes"]
         content += [
             tag("h3", "Classes inside and outside a client's data"),
-            table(titles, rows, caption="Classes inside and outside"),
+            table(titles, rows, label="Classes inside and outside"),
         ]
         content.append(
             tag(
@@ -69,8 +69,7 @@ def _finetuning(study: Study) -> list[Html]:
     values = [
         mean for _, several in found for value in several for part in value["parts"].values() for mean in part["macro"]
     ]
-    bounds = (0.0, float("inf")) if study.metric.lower_is_better else (0.0, 1.0)
-    y = axis(study.metric.axis, values, study.metric.tick, within=bounds)
+    y = axis(study.metric.axis, values, study.metric.tick, within=study.metric.bounds)
     return [tag("h3", "Fine-tuning by part"), grid(*(_curves(study, method, several, y) for method, several in found))]
 
 

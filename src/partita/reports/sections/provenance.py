@@ -19,15 +19,15 @@ def provenance(study: Study) -> Html:
             each.view.about["status"],
             f"{each.view.done} of {each.view.about['rounds']}",
             _chosen(study, each),
-            str(each.view.about["started"]),
+            str(each.view.about["started"])[:16].replace("T", " "),
             str(each.view.folder),
         ]
         for method in study.methods
         for each in method.replicas
     ]
-    titles = ["method", "seed", "status", "rounds", "best round on validation data", "started", "folder"]
+    titles = ["method", "seed", "status", "rounds", "best round on validation data", "started (UTC)", "folder"]
     shown = [_settings(method.name, method.view) for method in study.methods]
-    return section("provenance", "Configuration and provenance", table(titles, rows, caption="Runs"), *shown)
+    return section("provenance", "Configuration and provenance", table(titles, rows, label="Runs"), *shown)
 
 
 def _chosen(study: Study, replica: Replica) -> str:
@@ -42,7 +42,9 @@ def _settings(name: str, view: View) -> Html:
     wanted = ("settings", "origin", "environment", "fingerprint", "interval", "format")
     rows = [[key, value] for part in wanted if part in about for key, value in _flat(part, about[part])]
     return tag(
-        "details", tag("summary", f"Settings, data and machine of {name}"), table(["key", "value"], rows, class_="text")
+        "details",
+        tag("summary", f"Settings, data and machine of {name}"),
+        table(["key", "value"], rows, label="Settings", class_="text"),
     )
 
 

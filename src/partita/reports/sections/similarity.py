@@ -8,42 +8,51 @@ from typing import Any
 from ..charts.grid import Cell, grid as cells
 from ..charts.lines import Line, lines
 from ..charts.scatter import Point, cloud
-from ..figure import figure, grid, missing, section
+from ..figure import figure, grid, missing, paragraph, section
 from ..markup import Html, tag
 from ..sampling import evenly, told
 from ..scale import Axis, axis
 from ..study import Method, Study
+from ..wording import listed
 
 TITLE = "Layers and representations"
 COMMAND = "partita evaluate RUN"
 MOST_METHODS = 4
 MOST_POINTS = 600
 MOST_CLIENTS = 40
+ALL_BUT_ONE = 1 - 1e-6
+"""A cosine above this is one but for rounding."""
 
 
 def similarity(study: Study) -> Html:
-    content = []
-    if found := study.having("similarity"):
-        kinds = (("cosine", "Cosine of parameters"), ("cka", "Alignment (CKA) of outputs"))
-        content.append(
-            grid(*(_layers(found, *kind) for kind in kinds), *(_matrix(*each) for each in found[:MOST_METHODS]))
-        )
-    else:
-        content.append(missing("How alike clients' layers are was not measured.", COMMAND))
-    if maps := study.having("embedding"):
+    found, maps = study.having("similarity"), study.having("embedding")
+    content = _similarities(found) if found else [missing("How alike clients' layers are was not measured.", COMMAND)]
+    if maps:
         content += [tag("h3", "A map of representations (t-SNE)"), grid(*(_map(*each) for each in maps[:MOST_METHODS]))]
-        content.append(
-            tag(
-                "p",
-                "Nearness means likeness; directions, distances between groups and their sizes mean nothing.",
-                class_="quiet",
-            )
-        )
+        words = "Nearness means likeness; directions, distances between groups and their sizes mean nothing."
+        content.append(paragraph(words, class_="quiet"))
     else:
         content.append(missing("There is no map of representations (t-SNE).", COMMAND))
     if max(len(found), len(maps)) > MOST_METHODS:
-        content.append(tag("p", f"Pairs of clients and maps are of the first {MOST_METHODS} methods.", class_="quiet"))
+        words = f"Pairs of clients and maps are of the first {MOST_METHODS} methods, under the first seed."
+        content.append(paragraph(words, class_="quiet"))
     return section("similarity", TITLE, *content)
+
+
+def _similarities(found: Sequence[tuple[Method, list[Mapping[str, Any]]]]) -> list[Html]:
+    same = [method.name for method, values in found if _least(values[0]) > ALL_BUT_ONE]
+    different = [each for each in found if each[0].name not in same]
+    layers = (
+        _layers(found, *kind) for kind in (("cosine", "Cosine of parameters"), ("cka", "Alignment (CKA) of outputs"))
+    )
+    content = [grid(*layers, *(_matrix(*each) for each in different[:MOST_METHODS]))]
+    if same:
+        content.append(paragraph(f"{listed(same)}: all clients hold the same network.", class_="quiet"))
+    return content
+
+
+def _least(found: Mapping[str, Any]) -> float:
+    return min(float(value) for row in found["matrix"] for value in row)
 
 
 def _layers(found: Sequence[tuple[Method, list[Mapping[str, Any]]]], key: str, title: str) -> Html:
@@ -96,8 +105,8 @@ def _matrix(method: Method, values: Sequence[Mapping[str, Any]]) -> Html:
     places = evenly(range(len(found["clients"])), MOST_CLIENTS)
     names = [str(found["clients"][place]) for place in places]
     matrix = [[float(found["matrix"][row][column]) for column in places] for row in places]
-    low = min(min(row) for row in matrix)
-    span = (1 - low) or 1.0
+    low = _least(found)
+    span = 1 - low
     drawn = [
         [
             Cell(0.1 + 0.9 * (value - low) / span, f"clients {names[row]} and {names[column]}: {value:.3f}")
@@ -136,7 +145,7 @@ def _map(method: Method, values: Sequence[Mapping[str, Any]]) -> Html:
     note = f"Colour and shape: the label. {told(len(places), len(found['x']), 'samples')}"
     return figure(
         method.name,
-        cloud(f"{method.name}: map of representations, by label", points),
+        cloud(f"{method.name}: map of representations, by label", points, [str(each) for each in classes]),
         ["client", "label", "x", "y"],
         rows,
         note.strip(),

@@ -1,6 +1,7 @@
 """How does a chart stand on the page? With a title, a caption, and its numbers in a table that can be opened."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from .markup import Html, tag
 
@@ -47,10 +48,22 @@ def grid(*figures: Html) -> Html:
     return tag("div", *figures, class_="figures")
 
 
-def section(identity: str, title: str, *content: str) -> Html:
-    return tag(
-        "section", tag("h2", title, id=f"{identity}-title"), *content, id=identity, aria_labelledby=f"{identity}-title"
-    )
+@dataclass(frozen=True)
+class Section:
+    """A part of the report with a place of its own in the contents."""
+
+    identity: str
+    title: str
+    content: tuple[str, ...]
+
+    @property
+    def html(self) -> Html:
+        name = f"{self.identity}-title"
+        return tag("section", tag("h2", self.title, id=name), *self.content, id=self.identity, aria_labelledby=name)
+
+
+def section(identity: str, title: str, *content: str) -> Section:
+    return Section(identity, title, content)
 
 
 def missing(what: str, command: str) -> Html:

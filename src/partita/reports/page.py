@@ -5,10 +5,11 @@ import hashlib
 from collections.abc import Sequence
 from importlib.resources import files
 
-from .markup import Html, join, tag
+from .figure import Section
+from .markup import Html, tag
 
 
-def page(title: str, subtitle: str, banners: Sequence[Html], sections: Sequence[Html], footer: str) -> str:
+def page(title: str, subtitle: str, banners: Sequence[Html], sections: Sequence[Section], footer: str) -> str:
     style, script = (
         files(__package__).joinpath(name).read_text(encoding="utf-8") for name in ("report.css", "report.js")
     )
@@ -31,7 +32,7 @@ def page(title: str, subtitle: str, banners: Sequence[Html], sections: Sequence[
         tag("header", tag("div", tag("h1", title), tag("p", subtitle)), button),
         *banners,
         _contents(sections),
-        tag("main", *sections),
+        tag("main", *(each.html for each in sections)),
         tag("footer", footer),
         tag("div", id="tip", role="status", aria_live="polite"),
         tag("script", Html(script)),
@@ -43,14 +44,9 @@ def _digest(script: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
-def _contents(sections: Sequence[Html]) -> Html:
-    """Links to sections, by the identity and the title that each begins with."""
-    links = []
-    for each in sections:
-        identity = each.partition('id="')[2].partition("-title")[0]
-        title = Html(each.partition(">")[2].partition(">")[2].partition("<")[0])
-        links.append(tag("li", tag("a", title, href=f"#{identity}")))
-    return tag("nav", tag("ul", join(links)), aria_label="Contents")
+def _contents(sections: Sequence[Section]) -> Html:
+    links = (tag("li", tag("a", each.title, href=f"#{each.identity}")) for each in sections)
+    return tag("nav", tag("ul", *links), aria_label="Contents")
 
 
 def _patterns() -> Html:

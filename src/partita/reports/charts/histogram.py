@@ -19,21 +19,20 @@ class Bin:
 
 
 def bins(values: Sequence[float], most: int | None = None) -> list[Bin]:
-    """Of equal width with ends at round numbers, so that zero is never inside one. A value on an edge is in the upper.
+    """Of equal width with ends at round numbers, so that zero is never inside one; the upper end is in the next.
 
-    >>> bins([-1, 0, 0.5, 2], 3)
-    [Bin(low=-1.0, high=0.0, count=1), Bin(low=0.0, high=1.0, count=2), Bin(low=1.0, high=2.0, count=1)]
+    >>> [(each.low, each.count) for each in bins([-1, 0, 0.5, 1.5], 3)]
+    [(-1.0, 1), (0.0, 2), (1.0, 1)]
     """
     # Few values in many bins would be a comb.
     limit = most or min(max(round(2 * len(values) ** 0.5), FEWEST), BINS)
     edges = ticks(min(values), max(values), limit + 1)
     step = edges[1] - edges[0]
-    counts = [0] * (len(edges) - 1)
-    for value in values:
-        # Rounded, since 0.3 / 0.1 is a little below 3.
-        place = math.floor(round((value - edges[0]) / step, 9))
-        counts[min(place, len(counts) - 1)] += 1
-    return [Bin(low, high, count) for low, high, count in zip(edges, edges[1:], counts, strict=False)]
+    # Rounded, since 0.3 / 0.1 is a little below 3.
+    places = [math.floor(round((value - edges[0]) / step, 9)) for value in values]
+    # Who neither gains nor loses must not be among those who lose, even where nobody gains.
+    count = max(max(places) + 1, len(edges) - 1)
+    return [Bin(edges[0] + step * place, edges[0] + step * (place + 1), places.count(place)) for place in range(count)]
 
 
 def histogram(label: str, x: Axis, found: Sequence[Bin], what: str, *, signed: bool = True) -> Html:

@@ -4,7 +4,7 @@ from statistics import fmean
 
 from ..charts.bars import Part, bars
 from ..charts.frame import colour
-from ..figure import figure, grid, key, paragraph, section
+from ..figure import Section, figure, grid, key, paragraph, section
 from ..markup import Html
 from ..scale import axis
 from ..study import Method, Study
@@ -13,7 +13,7 @@ from ..wording import duration, size
 TITLE = "Cost"
 
 
-def cost(study: Study) -> Html:
+def cost(study: Study) -> Section:
     run = [method for method in study.methods if any(each.view.rounds for each in method.replicas)]
     if not run:
         return section("cost", TITLE, paragraph("No round is done yet.", class_="missing"))

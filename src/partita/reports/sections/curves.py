@@ -4,7 +4,7 @@ from statistics import fmean, pstdev
 
 from ...evaluation import Model, summarize
 from ..charts.lines import Level, Line, lines
-from ..figure import figure, grid, paragraph, section, table
+from ..figure import Section, figure, grid, paragraph, section, table
 from ..markup import Html, tag
 from ..sampling import evenly, told
 from ..scale import axis, ticks, whole_axis
@@ -22,7 +22,7 @@ Curve = list[tuple[int, float, float]]
 """Rounds, the mean of the seeds, and their spread."""
 
 
-def curves(study: Study) -> Html:
+def curves(study: Study) -> Section:
     if not any(method.summaries for method in study.methods):
         return section("curves", "Learning curves", paragraph("Nothing was evaluated yet.", class_="missing"))
     found = _curves(study)
@@ -51,7 +51,8 @@ def spent(replica: Replica, at: int) -> tuple[float, int]:
 def reached(replica: Replica, target: float, lower_is_better: bool) -> int | None:
     """The first evaluated round whose mean over clients is as good as the target."""
     for at, mean, _ in curve([replica], replica.model, "test"):
-        if mean <= target if lower_is_better else mean >= target:
+        # A mean of shares may miss a round number by its last bits.
+        if (target - mean if lower_is_better else mean - target) > -1e-9:
             return at
     return None
 

@@ -8,20 +8,20 @@ from ..charts.histogram import bins, histogram
 from ..charts.lines import Line, lines
 from ..charts.scatter import Point, scatter
 from ..charts.violin import Violin, quartiles, violins
-from ..figure import figure, grid, missing, section
+from ..figure import Section, figure, grid, missing, section
 from ..markup import Html, tag
 from ..sampling import evenly, told
 from ..scale import Axis, axis, size_axis, whole_axis
 from ..study import Method, Replica, Study
 from ..wording import NONE
 
-MOST_POINTS = 500
+MOST_POINTS = 400
 MOST_METHODS = 6
 MOST_RANKS = 60
 Pairs = Sequence[tuple[int, Record, Record]]
 
 
-def gains(study: Study) -> Html:
+def gains(study: Study) -> Section:
     if not any(method.summaries for method in study.methods):
         return section("gains", "Client by client", tag("p", "Nothing was evaluated yet.", class_="missing"))
     known = [name for name in study.references if any(method.pairs(name) for method in study.methods)]

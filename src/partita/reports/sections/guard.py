@@ -3,7 +3,7 @@
 from statistics import fmean
 
 from ..charts.bars import Part, bars
-from ..figure import figure, grid, key, missing, paragraph, section, table
+from ..figure import Section, figure, grid, key, missing, paragraph, section, table
 from ..markup import Html
 from ..scale import axis
 from ..study import Study
@@ -12,7 +12,7 @@ from ..wording import plain
 TITLE = "The guard"
 
 
-def guard(study: Study) -> Html:
+def guard(study: Study) -> Section:
     found = study.having("guard")
     if not found:
         return section("guard", TITLE, missing("The guard was not asked for.", "partita guard RUN"))

@@ -5,14 +5,14 @@ from statistics import fmean, pstdev
 from ..charts.bars import Part, bars
 from ..charts.frame import colour
 from ..charts.intervals import Interval, intervals
-from ..figure import figure, grid, missing, paragraph, section, table
+from ..figure import Section, figure, grid, missing, paragraph, section, table
 from ..markup import Html, join, tag
 from ..scale import axis
 from ..study import Method, Study
 from ..wording import NONE, amount, size
 
 
-def headline(study: Study) -> Html:
+def headline(study: Study) -> Section:
     tested = [method for method in (*study.baselines, *study.methods) if method.summaries]
     if not any(method.summaries for method in study.methods):
         return section("headline", "Result", paragraph("Nothing was evaluated yet.", class_="missing"))

@@ -1,6 +1,6 @@
 """Who is worse off? Clients that a baseline would serve better, and the worst decile."""
 
-from ..figure import details, missing, section, table
+from ..figure import Section, details, missing, section, table
 from ..markup import Html, tag
 from ..study import Method, Study
 from ..wording import NONE
@@ -9,10 +9,10 @@ from .headline import hurt as count_hurt
 MOST_ROWS = 200
 
 
-def hurt(study: Study) -> Html:
+def hurt(study: Study) -> Section | None:
     tested = [method for method in study.methods if method.summaries]
     if not tested:
-        return Html()
+        return None
     content = [*_shares(study, tested), _worst(study, tested)]
     return section("hurt", "Clients hurt, and the worst decile", *content)
 

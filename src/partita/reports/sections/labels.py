@@ -5,23 +5,23 @@ from typing import Any
 
 from ..charts.grid import Cell, grid as cells
 from ..charts.histogram import bins, histogram
-from ..figure import figure, grid, missing, section
+from ..figure import Section, figure, grid, missing, section
 from ..markup import Html
 from ..sampling import evenly, told
 from ..scale import axis
 from ..study import Study
 
-MOST_CELLS = 3000
+MOST_CELLS = 2400
 MOST_CLIENTS = 60
 MOST_CLASSES = 100
 ROLES = ("train", "validation", "test")
 TITLE = "Labels over clients"
 
 
-def labels(study: Study) -> Html:
+def labels(study: Study) -> Section | None:
     found = [values[0] for _, values in study.having("labels")]
     if study.metric.lower_is_better:
-        return Html()
+        return None
     if not found:
         return section("labels", TITLE, missing("Labels were not counted.", "partita evaluate RUN"))
     # Methods that are compared share their division.

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ..charts.bars import Part, bars
-from ..figure import details, figure, key, missing, section
+from ..figure import Section, details, figure, key, missing, section
 from ..markup import Html, join, tag
 from ..scale import axis
 from ..study import Study
@@ -18,7 +18,7 @@ KINDS = {
 }
 
 
-def network(study: Study) -> Html:
+def network(study: Study) -> Section:
     found = [(method.name, values[0]) for method, values in study.having("network")]
     if not found:
         return section(

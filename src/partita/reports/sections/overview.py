@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ..figure import paragraph, section
+from ..figure import Section, paragraph, section
 from ..markup import Html, join, tag
 from ..study import Study
 from ..wording import MODELS, amount, listed
 
 
-def overview(study: Study) -> Html:
+def overview(study: Study) -> Section:
     first = study.views[0].about
     several = len(study.methods) > 1
     oracle = any(each.about["oracle_validation"] for each in study.views)

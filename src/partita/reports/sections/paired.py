@@ -3,7 +3,7 @@
 from ...comparison import Comparison, Difference, Scores, compare
 from ..charts.frame import colour
 from ..charts.intervals import Interval, intervals
-from ..figure import figure, paragraph, section
+from ..figure import Section, figure, paragraph, section
 from ..markup import Html, join, tag
 from ..scale import axis
 from ..study import Method, Study
@@ -13,11 +13,11 @@ FIRST = ("fedavg", "local")
 """Methods that others are compared with, where they are there."""
 
 
-def paired(study: Study) -> Html:
+def paired(study: Study) -> Section | None:
     """Nothing where there is nothing to compare."""
     done = [method for method in study.methods if all(each.finished and each.rounds for each in method.replicas)]
     if len(study.methods) < 2:
-        return Html()
+        return None
     against = next((method for name in FIRST for method in done if method.name == name), done[0] if done else None)
     alike = [method for method in done if against and _same_clients(method, against)]
     if against is None or len(alike) < 2:

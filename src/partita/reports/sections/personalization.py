@@ -5,7 +5,7 @@ from statistics import fmean
 from typing import Any
 
 from ..charts.lines import Line, lines
-from ..figure import figure, grid, missing, section, table
+from ..figure import Section, figure, grid, missing, section, table
 from ..markup import Html, tag
 from ..scale import axis, whole_axis
 from ..study import Method, Study
@@ -16,7 +16,7 @@ TITLE = "Fine-tuning, heads and classes"
 COMMAND = "partita evaluate RUN"
 
 
-def personalization(study: Study) -> Html:
+def personalization(study: Study) -> Section:
     content = [*_finetuning(study)]
     if heads := study.having("without_head"):
         rows = [

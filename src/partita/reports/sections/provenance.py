@@ -5,13 +5,13 @@ from collections.abc import Iterator, Mapping
 
 from ...evaluation import summarize
 from ...runs.view import View
-from ..figure import section, table
+from ..figure import Section, section, table
 from ..markup import Html, tag
 from ..study import Replica, Study
 from ..wording import NONE
 
 
-def provenance(study: Study) -> Html:
+def provenance(study: Study) -> Section:
     rows = [
         [
             method.name,

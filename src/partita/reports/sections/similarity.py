@@ -8,7 +8,7 @@ from typing import Any
 from ..charts.grid import Cell, grid as cells
 from ..charts.lines import Line, lines
 from ..charts.scatter import Point, cloud
-from ..figure import figure, grid, missing, paragraph, section
+from ..figure import Section, figure, grid, missing, paragraph, section
 from ..markup import Html, tag
 from ..sampling import evenly, told
 from ..scale import Axis, axis
@@ -18,13 +18,13 @@ from ..wording import listed
 TITLE = "Layers and representations"
 COMMAND = "partita evaluate RUN"
 MOST_METHODS = 4
-MOST_POINTS = 600
-MOST_CLIENTS = 40
+MOST_POINTS = 400
+MOST_CLIENTS = 30
 ALL_BUT_ONE = 1 - 1e-6
 """A cosine above this is one but for rounding."""
 
 
-def similarity(study: Study) -> Html:
+def similarity(study: Study) -> Section:
     found, maps = study.having("similarity"), study.having("embedding")
     content = _similarities(found) if found else [missing("How alike clients' layers are was not measured.", COMMAND)]
     if maps:

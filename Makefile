@@ -21,7 +21,7 @@ test: $(VENV)/test browser
 	$(BIN)/pytest -n auto
 
 browser:
-	@command -v chromium chromium-browser google-chrome >/dev/null \
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null \
 		|| { $(APT) update && $(APT) install --yes --no-install-recommends chromium; } >/dev/null 2>&1 \
 		|| echo "Chromium is missing and cannot be installed: tests in a browser will be skipped."
 

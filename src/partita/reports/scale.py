@@ -18,6 +18,9 @@ class Axis:
     high: float
     ticks: tuple[float, ...]
     text: Callable[[float], str] = plain
+    """How a tick is written."""
+    say: Callable[[float], str] = plain
+    """How a value of the chart is told, with its unit."""
     logarithmic: bool = False
 
 
@@ -52,6 +55,7 @@ def axis(
     label: str,
     values: Iterable[float],
     text: Callable[[float], str] = plain,
+    say: Callable[[float], str] = plain,
     *,
     most: int = 6,
     within: tuple[float, float] = (-math.inf, math.inf),
@@ -60,7 +64,7 @@ def axis(
     known = list(values)
     found = ticks(min(known), max(known), most)
     kept = tuple(tick for tick in found if within[0] - 1e-9 <= tick <= within[1] + 1e-9)
-    return Axis(label, max(found[0], within[0]), min(found[-1], within[1]), kept, text)
+    return Axis(label, max(found[0], within[0]), min(found[-1], within[1]), kept, text, say)
 
 
 def whole_axis(label: str, first: int, last: int) -> Axis:

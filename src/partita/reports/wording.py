@@ -67,7 +67,7 @@ def plain(value: float) -> str:
     >>> [plain(number) for number in (0.30000000000000004, 20.0, 1500)]
     ['0.3', '20', '1,500']
     """
-    return f"{round(value, 10):,.6g}".replace("-", MINUS) if abs(value) < 1e5 else f"{value:,.0f}".replace("-", MINUS)
+    return f"{value:,.4g}".replace("-", MINUS) if abs(value) < 1e4 else f"{value:,.0f}".replace("-", MINUS)
 
 
 def size(count: float) -> str:

@@ -47,7 +47,7 @@ def lines(label: str, x: Axis, y: Axis, series: Sequence[Line], levels: Sequence
 
 def _level(area: Plot, level: Level) -> Html:
     height = area.y(level.value)
-    said = f"{level.name}: {area.y.axis.text(level.value)}"
+    said = f"{level.name}: {area.y.axis.say(level.value)}"
     return tag("line", x1=area.x.start, x2=area.x.end, y1=height, y2=height, class_="level", data_tip=said)
 
 
@@ -69,9 +69,9 @@ def _stroke(area: Plot, line: Line) -> Html:
 
 def _dot(area: Plot, line: Line, place: int) -> Html:
     at, value = line.points[place]
-    said = f"{line.name}, {area.x.axis.label} {area.x.axis.text(at)}: {area.y.axis.text(value)}"
+    said = f"{line.name}, {area.x.axis.label} {area.x.axis.say(at)}: {area.y.axis.say(value)}"
     if any(line.spread):
-        said += f" ± {area.y.axis.text(line.spread[place])}"
+        said += f" ± {area.y.axis.say(line.spread[place])}"
     radius = 3 if len(line.points) <= MANY else 1.8
     return tag("circle", cx=area.x(at), cy=area.y(value), r=radius, class_=f"dot {colour(line.number)}", data_tip=said)
 

@@ -47,8 +47,8 @@ def density(values: Sequence[float], at: Sequence[float]) -> list[float]:
 def _marks(area: Rows, row: int, each: Violin) -> list[Html]:
     height, x = area.middle(row), area.x
     low, middle, high = quartiles(each.values)
-    text = x.axis.text
-    said = f"{each.name}: median {text(middle)}, middle half {text(low)} to {text(high)}"
+    say = x.axis.say
+    said = f"{each.name}: median {say(middle)}, middle half {say(low)} to {say(high)}"
     marks = [
         tag("line", x1=x(low), x2=x(high), y1=height, y2=height, class_="quartiles"),
         tag("circle", cx=x(middle), cy=height, r=4, class_="median", data_tip=said),

@@ -84,7 +84,7 @@ def _over_rounds(study: Study, found: list[tuple[str, int, Curve]]) -> Html:
     levels = _levels(study)
     values = [mean for each in series for _, mean in each.points] + [level.value for level in levels]
     last = max(at for _, _, each in shown for at, _, _ in each)
-    y = axis(metric.axis, values, metric.tick, within=metric.bounds)
+    y = axis(metric.axis, values, metric.tick, metric.text, within=metric.bounds)
     rounds = sorted({at for _, _, each in shown for at, _, _ in each})
     known = {name: {at: mean for at, mean, _ in each} for name, _, each in shown}
     rows = [[str(at), *(metric.text(each[at]) if at in each else NONE for each in known.values())] for at in rounds]
@@ -117,7 +117,13 @@ def _over_bytes(study: Study) -> Html:
             [method.name, str(at), size(1e6 * x), metric.text(y)]
             for (at, _, _), (x, y) in zip(found, points, strict=True)
         ]
-    y = axis(metric.axis, [value for each in series for _, value in each.points], metric.tick, within=metric.bounds)
+    y = axis(
+        metric.axis,
+        [value for each in series for _, value in each.points],
+        metric.tick,
+        metric.text,
+        within=metric.bounds,
+    )
     x = axis("MB", [0, *(at for each in series for at, _ in each.points)])
     chart = lines(f"Mean test {metric.name} over megabytes sent", x, y, series)
     note = "All clients' traffic together, down and up. What sends nothing stands at zero."

@@ -57,7 +57,7 @@ def _gains(study: Study, pairs: Pairs) -> list[float]:
 
 
 def _axis(study: Study, values: Sequence[float]) -> Axis:
-    return axis(study.metric.gain_axis, [0, *values], study.metric.tick, most=7)
+    return axis(study.metric.gain_axis, [0, *values], study.metric.tick, study.metric.change, most=7)
 
 
 def _violins(study: Study, reference: str) -> Html:
@@ -107,7 +107,7 @@ def _change(study: Study, replica: Replica, model: Model) -> list[float]:
 def _histogram(study: Study, method: Method, reference: str) -> Html:
     values = _gains(study, method.pairs(reference))
     found = bins(values)
-    x = axis(study.metric.gain_axis, [found[0].low, found[-1].high], study.metric.tick, most=7)
+    x = axis(study.metric.gain_axis, [found[0].low, found[-1].high], study.metric.tick, study.metric.change, most=7)
     what = "clients" if len(method.replicas) == 1 else "clients (each seed counts)"
     rows = [[f"{study.metric.change(each.low)} to {study.metric.change(each.high)}", str(each.count)] for each in found]
     worse = sum(value < 0 for value in values)
@@ -160,7 +160,13 @@ def _ranks(study: Study) -> Html:
             [method.name, str(place + 1), metric.text(mean), metric.text(spread) if len(ordered) > 1 else NONE]
             for place, mean, spread in zip(places, means, spreads, strict=True)
         ]
-    y = axis(metric.axis, [value for each in series for _, value in each.points], metric.tick, within=metric.bounds)
+    y = axis(
+        metric.axis,
+        [value for each in series for _, value in each.points],
+        metric.tick,
+        metric.text,
+        within=metric.bounds,
+    )
     last = int(max(each.points[-1][0] for each in series))
     chart = lines("Score by rank of the client, the worst first", whole_axis("rank", 1, last), y, series)
     note = "Clients from worst to best, ranked anew under each seed" + (

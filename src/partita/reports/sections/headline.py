@@ -185,7 +185,9 @@ def _means(study: Study, tested: list[Method]) -> Html:
         several.append(Interval(method.name, mean, mean - std, mean + std, class_, tip, marked=worst))
     low, high = metric.bounds
     values = [value for each in several for value in (each.low, each.high, each.marked or each.middle)]
-    x = axis(metric.axis, [min(max(value, low), high) for value in values], metric.tick, within=metric.bounds)
+    x = axis(
+        metric.axis, [min(max(value, low), high) for value in values], metric.tick, metric.text, within=metric.bounds
+    )
     rows = [
         [each.name, *map(metric.text, (each.middle, each.middle - each.low, each.marked or 0.0))] for each in several
     ]

@@ -69,7 +69,7 @@ def _finetuning(study: Study) -> list[Html]:
     values = [
         mean for _, several in found for value in several for part in value["parts"].values() for mean in part["macro"]
     ]
-    y = axis(study.metric.axis, values, study.metric.tick, within=study.metric.bounds)
+    y = axis(study.metric.axis, values, study.metric.tick, study.metric.text, within=study.metric.bounds)
     return [tag("h3", "Fine-tuning by part"), grid(*(_curves(study, method, several, y) for method, several in found))]
 
 

@@ -80,16 +80,12 @@ def _layers(found: Sequence[tuple[Method, list[Mapping[str, Any]]]], key: str, t
             for layer, each in known.items()
             if each
         ]
-    last = max(len(names) - 1, 1)
-    places = evenly(range(len(names)), 4)
-    x = Axis(
-        "layer",
-        0,
-        last,
-        tuple(float(place) for place in places),
-        lambda place: names[min(round(place), len(names) - 1)],
-    )
-    y = axis("similarity", [0, 1, *(mean for each in series for _, mean in each.points)], lambda value: f"{value:.2g}")
+
+    def named(place: float) -> str:
+        return names[min(round(place), len(names) - 1)]
+
+    x = Axis("layer", 0, max(len(names) - 1, 1), tuple(map(float, evenly(range(len(names)), 4))), named, named)
+    y = axis("similarity", [0, 1, *(mean for each in series for _, mean in each.points)])
     chart = lines(f"{title} between clients, by layer", x, y, series)
     return figure(
         title,

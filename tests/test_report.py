@@ -197,7 +197,9 @@ def test_a_baseline_that_a_run_names_is_read_and_one_that_is_gone_is_told(tmp_pa
     assert [method.name for method in found.baselines] == ["local"]
     assert hurt(found.methods[0], found, "local") == (1, 2)
     shown = page(tmp_path / "fedper")
-    assert "The baseline global" in shown.text
+    assert (
+        f"The baseline global of {tmp_path / 'fedper'} cannot be read. {tmp_path / 'gone'} holds no run" in shown.text
+    )
     assert "local (baseline) 50.0 ± 0.0 %" in shown.text
     assert "fedper 55.0 ± 15.0 % 55.0 % 40.0 % +5.0 1 of 2" in shown.text
 
@@ -263,6 +265,24 @@ def test_sizes_are_those_of_training_data_where_they_are_known(tmp_path: Path) -
     assert training_sizes(study([bare]).methods[0]) == ({0: 30, 1: 30}, "test samples")
 
 
+def test_two_models_of_a_run_can_be_two_baselines_but_not_its_own(tmp_path: Path) -> None:
+    names = (("global", "before_local"), ("global + fine-tune", "after_finetune"))
+    entries = [{"name": name, "run": ".", "model": model, "label": "fedavg"} for name, model in names]
+    run = write_run(tmp_path, {1: [0.5, 0.6]}, label="fedavg", analyses={"baselines": entries})
+    assert study([run]).references == ("global + fine-tune",)
+
+
+def test_what_was_not_measured_leaves_a_gap_and_no_error(tmp_path: Path) -> None:
+    parts = {"head": {"macro": [0.5, None], "std": [0.1, None], "micro": [0.5, None]}}
+    tuned = {"clients": [0, 1], "epochs": [0, 1], "parts": parts}
+    alike = {"clients": [0, 1], "layers": ["one"], "cosine": [0.5], "cosine_std": [0.0], "matrix": [[1, 0.5], [0.5, 1]]}
+    analyses = {"finetuning": tuned, "similarity": {**alike, "cka": [None], "cka_std": [None]}}
+    shown = page(write_run(tmp_path, {1: [0.5, 0.6]}, analyses=analyses))
+    assert "head 0 50.0 ± 10.0 %" in shown.text
+    assert "Cosine of parameters" in shown.text
+    assert "Alignment" not in shown.text
+
+
 # The file.
 
 
@@ -301,7 +321,9 @@ def test_the_same_runs_give_the_same_file(folders: list[Path]) -> None:
 def test_missing_analyses_say_which_command_adds_them(tmp_path: Path) -> None:
     shown = page(write_run(tmp_path, {1: [0.5, 0.6]}))
     assert shown.sections == [name for name in SECTIONS if name != "paired"]
-    assert shown.text.count("partita evaluate RUN") >= 6
+    assert shown.text.count("partita evaluate RUN") == 5
+    assert shown.text.count("It is noted when a run starts: partita run") == 3
+    assert shown.text.count("Baselines are made beside a run") == 3
     assert "partita guard RUN" in shown.text
 
 

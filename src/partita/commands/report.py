@@ -28,10 +28,10 @@ def report(
     """
     from ..reports.report import write_report
     from ..runs.run import find_runs
-    from ..runs.store import DATABASE
 
-    # What lies below a run is its own: baselines, for instance.
-    found = [path for folder in runs for path in ([folder] if (folder / DATABASE).is_file() else find_runs(folder))]
+    # What lies below a run is its own.
+    below = {folder: find_runs(folder) for folder in runs}
+    found = [path for folder, paths in below.items() for path in ([folder] if folder in paths else paths)]
     if not found:
         raise PartitaError(f"No runs in {', '.join(map(str, runs))}. Make one with: partita run")
     place = output or (found[0] / "report.html" if len(found) == 1 else Path("report.html"))

@@ -66,9 +66,17 @@ def section(identity: str, title: str, *content: str) -> Section:
     return Section(identity, title, content)
 
 
-def missing(what: str, command: str) -> Html:
+def missing(what: str, command: str, how: str = "Add it with") -> Html:
     """One line in place of an empty chart: which command adds it."""
-    return tag("p", f"{what} Add it with ", tag("code", command), ".", class_="missing")
+    return tag("p", f"{what} {how} ", tag("code", command), ".", class_="missing")
+
+
+def missing_baselines(what: str) -> Html:
+    return missing(what, "partita run", "Baselines are made beside a run unless it is told otherwise:")
+
+
+def not_noted(what: str) -> Html:
+    return missing(what, "partita run", "It is noted when a run starts:")
 
 
 def paragraph(*content: str, class_: str | None = None) -> Html:

@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 from ..errors import PartitaError
 from ..evaluation import Model, Record, Summary, summarize
-from ..runs.store import DATABASE
 from ..runs.view import View, view
 from .wording import Metric
 
@@ -134,13 +133,15 @@ def study(folders: Sequence[Path]) -> Study:
     if len(metrics) > 1:
         raise PartitaError(f"Runs of different metrics cannot be reported together: {', '.join(metrics)}.")
     lost: list[str] = []
-    references = {each.folder: _references(each, views, lost) for each in views}
+    read = {each.folder: each for each in views}
+    references = {each.folder: _references(each, views, read, lost) for each in views}
     methods = tuple(
         Method(name, number, tuple(map(replica, runs)), tuple(references[each.folder] for each in runs))
         for number, (name, runs) in enumerate(_grouped(views).items())
     )
     names = tuple(dict.fromkeys(name for known in references.values() for name in known))
-    baselines = _baselines(references.values(), {each.folder for each in views}, len(methods))
+    reported = {(each.folder, each.about["model"]) for each in views}
+    baselines = _baselines(references.values(), reported, len(methods))
     return Study(Metric(metrics[0]), methods, baselines, names, (*_divisions(methods), *lost))
 
 
@@ -158,15 +159,23 @@ def _resolved(folder: Path) -> Path:
     return Path(os.path.normpath(folder))
 
 
-def _references(of: View, views: Sequence[View], lost: list[str]) -> dict[str, Replica]:
-    """The baselines that a run names, or those among the runs reported that can serve as such."""
+def _references(of: View, views: Sequence[View], read: dict[Path, View], lost: list[str]) -> dict[str, Replica]:
+    """The baselines that a run names, or those among the runs reported that can serve as such.
+
+    `read` holds the runs that were read, since many runs have the same baselines; those that cannot be are put into
+    `lost`.
+    """
     found: dict[str, Replica] = {}
     for entry in of.analyses.get("baselines") or ():
         folder = _resolved(of.folder / entry["run"])
-        if (folder / DATABASE).is_file():
-            found[entry["name"]] = replica(view(folder), entry["model"])
+        if (folder, entry["model"]) == (of.folder, of.about["model"]):
+            continue
+        try:
+            read[folder] = read.get(folder) or view(folder)
+        except PartitaError as problem:
+            lost.append(f"The baseline {entry['name']} of {of.folder} cannot be read. {problem}")
         else:
-            lost.append(f"The baseline {entry['name']} of {of.folder} is gone: {folder} holds no run.")
+            found[entry["name"]] = replica(read[folder], entry["model"])
     if found:
         return found
     key = (of.about["fingerprint"], of.about["settings"].get("seed", 0))
@@ -204,12 +213,14 @@ def _unseeded(settings: Mapping[str, Any]) -> list[tuple[str, object]]:
     return sorted({**rest, "data": sorted((key, repr(value)) for key, value in named.items() if key != "seed")}.items())
 
 
-def _baselines(references: Iterable[Mapping[str, Replica]], reported: set[Path], first: int) -> tuple[Method, ...]:
+def _baselines(
+    references: Iterable[Mapping[str, Replica]], reported: set[tuple[Path, str]], first: int
+) -> tuple[Method, ...]:
     """Each run once, however many methods are measured against it."""
     found: dict[str, dict[Path, Replica]] = {}
     for known in references:
         for name, each in known.items():
-            if each.view.folder not in reported:
+            if (each.view.folder, each.model) not in reported:
                 found.setdefault(name, {})[each.view.folder] = each
     return tuple(
         Method(name, first + number, tuple(runs.values()), tuple({} for _ in runs))

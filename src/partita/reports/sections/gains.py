@@ -8,7 +8,7 @@ from ..charts.histogram import bins, histogram
 from ..charts.lines import Line, lines
 from ..charts.scatter import Point, scatter
 from ..charts.violin import Violin, quartiles, violins
-from ..figure import Section, figure, grid, missing, section
+from ..figure import Section, figure, grid, missing_baselines, section
 from ..markup import Html, tag
 from ..sampling import evenly, told
 from ..scale import Axis, axis, size_axis, whole_axis
@@ -35,9 +35,7 @@ def gains(study: Study) -> Section:
         parts += [_scatter(study, method, reference) for method in shown]
     content = [grid(*parts, *_changes(study), _ranks(study))]
     if not known:
-        content.append(
-            missing("Gains over local training and over the global model need these baselines.", "partita evaluate RUN")
-        )
+        content.append(missing_baselines("Gains over local training and over the global model need these baselines."))
     elif len(study.methods) > MOST_METHODS:
         content.append(tag("p", f"Histograms and scatters are of the first {MOST_METHODS} methods.", class_="quiet"))
     return section("gains", "Client by client", *content)

@@ -5,7 +5,7 @@ from statistics import fmean, pstdev
 from ..charts.bars import Part, bars
 from ..charts.frame import colour
 from ..charts.intervals import Interval, intervals
-from ..figure import Section, figure, grid, missing, paragraph, section, table
+from ..figure import Section, figure, grid, missing_baselines, not_noted, paragraph, section, table
 from ..markup import Html, join, tag
 from ..scale import axis
 from ..study import Method, Study
@@ -217,7 +217,7 @@ def _hurt_shares(study: Study) -> Html:
 def _gaps(study: Study) -> list[Html]:
     gaps = []
     if not study.having("floor"):
-        gaps.append(missing("The floor, a constant answer, is not known.", "partita evaluate RUN"))
+        gaps.append(not_noted("The floor, a constant answer, is not known."))
     if not study.references:
-        gaps.append(missing("There are no baselines (local, global) to compare with.", "partita evaluate RUN"))
+        gaps.append(missing_baselines("There are no baselines (local, global) to compare with."))
     return [join(gaps)]

@@ -1,6 +1,6 @@
 """Who is worse off? Clients that a baseline would serve better, and the worst decile."""
 
-from ..figure import Section, details, missing, section, table
+from ..figure import Section, details, missing_baselines, section, table
 from ..markup import Html, tag
 from ..study import Method, Study
 from ..wording import NONE
@@ -19,7 +19,7 @@ def hurt(study: Study) -> Section | None:
 
 def _shares(study: Study, tested: list[Method]) -> list[Html]:
     if not study.references:
-        return [missing("Whom a method hurts shows against baselines.", "partita evaluate RUN")]
+        return [missing_baselines("Whom a method hurts shows against baselines.")]
     rows = []
     for method in tested:
         row = [method.name]

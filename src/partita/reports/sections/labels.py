@@ -5,7 +5,7 @@ from typing import Any
 
 from ..charts.grid import Cell, grid as cells
 from ..charts.histogram import bins, histogram
-from ..figure import Section, figure, grid, missing, section
+from ..figure import Section, figure, grid, not_noted, section
 from ..markup import Html
 from ..sampling import evenly, told
 from ..scale import axis
@@ -23,7 +23,7 @@ def labels(study: Study) -> Section | None:
     if study.metric.lower_is_better:
         return None
     if not found:
-        return section("labels", TITLE, missing("Labels were not counted.", "partita evaluate RUN"))
+        return section("labels", TITLE, not_noted("Labels were not counted."))
     # Methods that are compared share their division.
     return section("labels", TITLE, grid(_cells(found[0]), _sizes(found[0])))
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ..charts.bars import Part, bars
-from ..figure import Section, details, figure, key, missing, section
+from ..figure import Section, details, figure, key, not_noted, section
 from ..markup import Html, join, tag
 from ..scale import axis
 from ..study import Study
@@ -21,9 +21,7 @@ KINDS = {
 def network(study: Study) -> Section:
     found = [(method.name, values[0]) for method, values in study.having("network")]
     if not found:
-        return section(
-            "network", TITLE, missing("What is shared and what is personal was not noted.", "partita evaluate RUN")
-        )
+        return section("network", TITLE, not_noted("What is shared and what is personal was not noted."))
     names = [name for name, _ in found]
     parts = [_parts(name, value) for name, value in found]
     rows = [

@@ -7,7 +7,7 @@ from typing import Any
 from ..charts.lines import Line, lines
 from ..figure import Section, figure, grid, missing, section, table
 from ..markup import Html, tag
-from ..scale import axis, whole_axis
+from ..scale import Axis, axis, whole_axis
 from ..study import Method, Study
 from ..wording import NONE
 
@@ -63,37 +63,39 @@ def _spread(study: Study, values: Sequence[Mapping[str, Any]], key: str) -> str:
 
 
 def _finetuning(study: Study) -> list[Html]:
-    found = study.having("finetuning")
-    if not found:
+    measured = [(method, series) for method, several in study.having("finetuning") if (series := _curves(several))]
+    if not measured:
         return [missing("Fine-tuning by part (head, body, full) was not measured.", COMMAND)]
-    values = [
-        mean for _, several in found for value in several for part in value["parts"].values() for mean in part["macro"]
-    ]
+    values = [mean for _, series in measured for each in series.values() for _, mean, _ in each]
     y = axis(study.metric.axis, values, study.metric.tick, study.metric.text, within=study.metric.bounds)
-    return [tag("h3", "Fine-tuning by part"), grid(*(_curves(study, method, several, y) for method, several in found))]
+    return [tag("h3", "Fine-tuning by part"), grid(*(_figure(study, method, series, y) for method, series in measured))]
 
 
-def _curves(study: Study, method: Method, several: Sequence[Mapping[str, Any]], y: Any) -> Html:
+def _curves(several: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[int, float, float]]]:
+    """By part: epochs, and the means over runs of mean and spread over clients; none where there are no test data."""
+    found: dict[str, list[tuple[int, float, float]]] = {}
     epochs = several[0]["epochs"]
-    series, rows = [], []
-    for number, part in enumerate(PARTS):
+    for part in PARTS:
         known = [value["parts"][part] for value in several if part in value["parts"] and value["epochs"] == epochs]
-        if not known:
-            continue
-        means = [fmean(each["macro"][place] for each in known) for place in range(len(epochs))]
-        stds = [fmean(each["std"][place] for each in known) for place in range(len(epochs))]
-        series.append(Line(part, list(zip(epochs, means, strict=True)), number))
-        rows += [
-            [part, str(epoch), study.metric.spread(mean, std)]
-            for epoch, mean, std in zip(epochs, means, stds, strict=True)
-        ]
-    chart = lines(
-        f"{method.name}: test {study.metric.name} over epochs of fine-tuning, by part",
-        whole_axis("epoch", 0, epochs[-1]),
-        y,
-        series,
-    )
-    note = f"Mean over {len(several[0]['clients'])} clients" + (
-        f" and {len(several)} seeds." if len(several) > 1 else "."
-    )
-    return figure(method.name, chart, ["part", "epoch", f"{study.metric.name} ± over clients"], rows, note)
+        for place, epoch in enumerate(epochs):
+            means = [each["macro"][place] for each in known if each["macro"][place] is not None]
+            stds = [each["std"][place] for each in known if each["std"][place] is not None]
+            if means:
+                found.setdefault(part, []).append((epoch, fmean(means), fmean(stds)))
+    return found
+
+
+def _figure(study: Study, method: Method, found: Mapping[str, Sequence[tuple[int, float, float]]], y: Axis) -> Html:
+    metric = study.metric
+    series = [
+        Line(part, [(epoch, mean) for epoch, mean, _ in found[part]], number)
+        for number, part in enumerate(PARTS)
+        if part in found
+    ]
+    rows = [[part, str(epoch), metric.spread(mean, std)] for part, each in found.items() for epoch, mean, std in each]
+    last = max(epoch for each in found.values() for epoch, _, _ in each)
+    label = f"{method.name}: test {metric.name} over epochs of fine-tuning, by part"
+    chart = lines(label, whole_axis("epoch", 0, last), y, series)
+    runs = method.analyses("finetuning")
+    note = f"Mean over {len(runs[0]['clients'])} clients" + (f" and {len(runs)} seeds." if len(runs) > 1 else ".")
+    return figure(method.name, chart, ["part", "epoch", f"{metric.name} ± over clients"], rows, note)

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+from ..charts.frame import shortened
 from ..charts.grid import Cell, grid as cells
 from ..charts.lines import Line, lines
 from ..charts.scatter import Point, cloud
@@ -42,9 +43,8 @@ def similarity(study: Study) -> Section:
 def _similarities(found: Sequence[tuple[Method, list[Mapping[str, Any]]]]) -> list[Html]:
     same = [method.name for method, values in found if _least(values[0]) > ALL_BUT_ONE]
     different = [each for each in found if each[0].name not in same]
-    layers = (
-        _layers(found, *kind) for kind in (("cosine", "Cosine of parameters"), ("cka", "Alignment (CKA) of outputs"))
-    )
+    kinds = (("cosine", "Cosine of parameters"), ("cka", "Alignment (CKA) of outputs"))
+    layers = [each for kind in kinds for each in _layers(found, *kind)]
     content = [grid(*layers, *(_matrix(*each) for each in different[:MOST_METHODS]))]
     if same:
         content.append(paragraph(f"{listed(same)}: all clients hold the same network.", class_="quiet"))
@@ -55,45 +55,42 @@ def _least(found: Mapping[str, Any]) -> float:
     return min(float(value) for row in found["matrix"] for value in row)
 
 
-def _layers(found: Sequence[tuple[Method, list[Mapping[str, Any]]]], key: str, title: str) -> Html:
-    names = list(dict.fromkeys(layer for _, values in found for value in values for layer in value["layers"]))
-    series, rows = [], []
-    for method, values in found:
-        known = {
-            layer: [
-                (value[key][place], value[f"{key}_std"][place])
-                for value in values
-                if layer in value["layers"]
-                # A layer whose outputs are not measured, or do not vary, has no alignment.
-                for place in [value["layers"].index(layer)]
-                if value[key][place] is not None and math.isfinite(value[key][place])
-            ]
-            for layer in names
-        }
-        points = [
-            (number, fmean(mean for mean, _ in known[layer])) for number, layer in enumerate(names) if known[layer]
-        ]
-        if points:
-            series.append(Line(method.name, points, method.number))
-        rows += [
-            [method.name, layer, f"{fmean(mean for mean, _ in each):.3f}", f"{fmean(std for _, std in each):.3f}"]
-            for layer, each in known.items()
-            if each
-        ]
+def _layers(found: Sequence[tuple[Method, list[Mapping[str, Any]]]], key: str, title: str) -> list[Html]:
+    names = list(dict.fromkeys(str(layer) for _, values in found for value in values for layer in value["layers"]))
+    known = [(method, means) for method, values in found if (means := _means(names, values, key))]
+    if not known:
+        return []
 
     def named(place: float) -> str:
-        return names[min(round(place), len(names) - 1)]
+        return shortened(names[min(round(place), len(names) - 1)], 110)
 
     x = Axis("layer", 0, max(len(names) - 1, 1), tuple(map(float, evenly(range(len(names)), 4))), named, named)
-    y = axis("similarity", [0, 1, *(mean for each in series for _, mean in each.points)])
+    y = axis("similarity", [0, 1, *(mean for _, means in known for _, mean, _ in means)])
+    series = [Line(method.name, [(place, mean) for place, mean, _ in means], method.number) for method, means in known]
+    rows = [
+        [method.name, names[place], f"{mean:.3f}", f"{std:.3f}"]
+        for method, means in known
+        for place, mean, std in means
+    ]
+    titles = ["method", "layer", "mean over pairs", "spread over pairs"]
     chart = lines(f"{title} between clients, by layer", x, y, series)
-    return figure(
-        title,
-        chart,
-        ["method", "layer", "mean over pairs", "spread over pairs"],
-        rows,
-        "Mean over pairs of clients; 1: all clients alike.",
-    )
+    return [figure(title, chart, titles, rows, "Mean over pairs of clients; 1: all clients alike.")]
+
+
+def _means(names: Sequence[str], values: Sequence[Mapping[str, Any]], key: str) -> list[tuple[int, float, float]]:
+    """Places of layers with the mean and the spread over pairs, of all runs; layers that were not measured left out."""
+    found = []
+    for place, layer in enumerate(names):
+        pairs = [
+            pair
+            for value in values
+            for name, *pair in zip(value["layers"], value[key], value[f"{key}_std"], strict=True)
+            # Where outputs do not vary there is no alignment.
+            if name == layer and pair[0] is not None and math.isfinite(pair[0])
+        ]
+        if pairs:
+            found.append((place, fmean(mean for mean, _ in pairs), fmean(std for _, std in pairs)))
+    return found
 
 
 def _matrix(method: Method, values: Sequence[Mapping[str, Any]]) -> Html:

@@ -12,6 +12,8 @@ from ..runs.view import View, view
 from .wording import Metric
 
 Role = Literal["validation", "test"]
+BASELINES = ("local", "global", "global + fine-tune")
+"""In the order in which they are told."""
 LIKE_BASELINES = {"local": "local", "fedavg": "global"}
 """Methods that serve others of the same report as baselines, where these have none of their own."""
 
@@ -139,7 +141,8 @@ def study(folders: Sequence[Path]) -> Study:
         Method(name, number, tuple(map(replica, runs)), tuple(references[each.folder] for each in runs))
         for number, (name, runs) in enumerate(_grouped(views).items())
     )
-    names = tuple(dict.fromkeys(name for known in references.values() for name in known))
+    named = {name for known in references.values() for name in known}
+    names = (*(name for name in BASELINES if name in named), *sorted(named - set(BASELINES)))
     reported = {(each.folder, each.about["model"]) for each in views}
     baselines = _baselines(references.values(), reported, len(methods))
     return Study(Metric(metrics[0]), methods, baselines, names, (*_divisions(methods), *lost))

@@ -90,6 +90,8 @@ def _over_rounds(study: Study, found: list[tuple[str, int, Curve]]) -> Html:
     rows = [[str(at), *(metric.text(each[at]) if at in each else NONE for each in known.values())] for at in rounds]
     note = "Mean over clients" + (", and over seeds with their spread." if len(study.seeds) > 1 else ".")
     note += " " + told(MOST_POINTS, max(len(each) for _, _, each in found), "rounds")
+    if len(rounds) == 1:
+        note += " Evaluated once; the setting evaluate_every says how often."
     chart = lines(f"Mean test {metric.name} over rounds", whole_axis("round", 0, last), y, series, levels)
     return figure("Over rounds", chart, ["round", *known], rows, note.strip())
 

@@ -32,8 +32,8 @@ def headline(study: Study) -> Section:
 
 def _figures(study: Study, tested: list[Method]) -> list[Html]:
     found = [_means(study, tested)] if len(tested) > 1 else []
-    if any(method.pairs(name) for method in study.methods for name in study.references):
-        found.append(_hurt_shares(study))
+    known = (name for name in study.references if any(method.pairs(name) for method in study.methods))
+    found += [_hurt_shares(study, name) for name in known]
     return [grid(*found)] if found else []
 
 
@@ -196,22 +196,19 @@ def _means(study: Study, tested: list[Method]) -> Html:
     return figure("Means and spread", chart, ["method", "mean", "spread", "worst decile"], rows, note)
 
 
-def _hurt_shares(study: Study) -> Html:
-    """One bar for each method and reference."""
-    names, parts, rows = [], [], []
-    for method in study.methods:
-        for reference in study.references:
-            count, total = hurt(method, study, reference)
-            if total:
-                names.append(f"{method.name}, {reference}" if len(study.methods) > 1 else f"than {reference}")
-                share = 100 * count / total
-                tip = f"{method.name}: {count} of {total} are worse off than with {reference}"
-                parts.append([Part(share, "hurt", tip)])
-                rows.append([method.name, reference, f"{count} of {total}", f"{share:.0f} %"])
-    x = axis("% of clients that are worse off", [0, 100])
-    chart = bars("Share of clients that are worse off than with each baseline", x, names, parts)
-    titles = ["method", "than with", "hurt", "share"]
-    return figure("Clients hurt", chart, titles, rows, "Clients whose test score is below that of the baseline.")
+def _hurt_shares(study: Study, reference: str) -> Html:
+    """One bar for each method that is measured against the reference."""
+    counts = [(method.name, *found) for method in study.methods if (found := hurt(method, study, reference))[1]]
+    parts = [
+        [Part(100 * count / total, "hurt", f"{name}: {count} of {total} are worse off than with {reference}")]
+        for name, count, total in counts
+    ]
+    rows = [[name, f"{count} of {total}", f"{100 * count / total:.0f} %"] for name, count, total in counts]
+    x = axis("% of clients", [0, 100])
+    title = f"Clients hurt, against {reference}"
+    chart = bars(f"{title}: share by method", x, [name for name, _, _ in counts], parts)
+    note = "Clients whose test score is below that of the baseline."
+    return figure(title, chart, ["method", "hurt", "share"], rows, note)
 
 
 def _gaps(study: Study) -> list[Html]:

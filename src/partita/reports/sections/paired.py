@@ -49,9 +49,9 @@ def _shown(study: Study, made: Comparison, methods: dict[str, Method]) -> list[H
         return signed(scale * value, digits)
 
     def row(each: Difference) -> list[str]:
-        low, high = (said(end) for end in each.interval) if each.interval else (NONE, NONE)
+        within = f"[{', '.join(map(said, each.interval))}]" if each.interval else NONE
         tested = ["<0.001" if p < 0.001 else f"{p:.3f}" for p in (each.p, each.corrected)]
-        return [each.method, said(each.mean), low, high, *tested, f"{each.wins} / {each.ties} / {each.losses}"]
+        return [each.method, said(each.mean), within, *tested, f"{each.wins} / {each.ties} / {each.losses}"]
 
     rows = [row(each) for each in made.differences]
     level = f"{100 * made.level:g} %"
@@ -61,7 +61,7 @@ def _shown(study: Study, made: Comparison, methods: dict[str, Method]) -> list[H
             each.mean,
             *(each.interval or (each.mean, each.mean)),
             colour(methods[each.method].number),
-            f"{line[0]}: {line[1]} [{line[2]}, {line[3]}], p {line[5]}",
+            f"{line[0]}: {line[1]} {line[2]}, corrected p {line[4]}",
         )
         for each, line in zip(made.differences, rows, strict=True)
     ]
@@ -72,7 +72,7 @@ def _shown(study: Study, made: Comparison, methods: dict[str, Method]) -> list[H
         study.metric.tick,
     )
     better = "Less is better. " if made.lower_is_better else ""
-    titles = ["method", "difference", "low", "high", "p", "p (Holm)", "win / tie / loss"]
+    titles = ["method", "difference", f"{level} interval", "p", "p (Holm)", "win / tie / loss"]
     chart = intervals(f"Difference of each method to {made.baseline} with {level} interval", x, several, marked=0)
     drawn = f"Line: {level} interval from redrawn clients and seeds."
     note = f"{better}{drawn} Wins are clients, each the mean over its seeds."

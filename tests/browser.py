@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import select
 import shutil
 import subprocess
 import tempfile
@@ -23,6 +24,7 @@ class Browser:
         self._rest = b""
         self._number = 0
         self._session: str | None = None
+        self._loaded = False
         self.problems: list[str] = []
         """What went to the console as an error or a warning, and exceptions."""
         self.requested: list[str] = []
@@ -53,12 +55,13 @@ class Browser:
         """Load a file anew at that size and colour scheme."""
         self.problems.clear()
         self.requested.clear()
+        self._loaded = False
         self.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=touch)
         self.ask("Emulation.setTouchEmulationEnabled", enabled=touch)
         self.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
         self.ask("Page.navigate", url=path.resolve().as_uri())
-        while self._next().get("method") != "Page.loadEventFired":
-            pass
+        while not self._loaded:
+            self._next()
 
     def evaluate(self, expression: str) -> Any:
         answer = self.ask("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
@@ -85,6 +88,8 @@ class Browser:
 
     def _next(self) -> dict[str, Any]:
         while b"\0" not in self._rest:
+            ready, _, _ = select.select([self._reads], [], [], LIMIT)
+            assert ready, f"the browser has not answered for {LIMIT} seconds"
             part = os.read(self._reads, 1 << 20)
             assert part, "the browser has gone"
             self._rest += part
@@ -100,6 +105,8 @@ class Browser:
             self.problems.append(str(found["args"]))
         elif event == "Log.entryAdded" and found["entry"]["level"] in ("error", "warning"):
             self.problems.append(found["entry"]["text"])
+        elif event == "Page.loadEventFired":
+            self._loaded = True
         elif event == "Network.requestWillBeSent":
             self.requested.append(found["request"]["url"])
 

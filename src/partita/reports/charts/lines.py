@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ..markup import Html, tag
 from ..scale import Axis
-from .frame import CHARACTER, RIGHT, Plot, colour, framed, path, plot, shortened, text
+from .frame import CHARACTER, COLOURS, RIGHT, Plot, colour, framed, path, plot, shortened, text
 
 DASHES = (None, "6 3", "2 3", "9 3 2 3")
 APART = 15
@@ -62,7 +62,7 @@ def _band(area: Plot, line: Line) -> Html:
 
 
 def _stroke(area: Plot, line: Line) -> Html:
-    dashes = DASHES[line.number // 8 % len(DASHES)]
+    dashes = DASHES[line.number // COLOURS % len(DASHES)]
     points = [(area.x(at), area.y(value)) for at, value in line.points]
     return tag("path", d=path(points), class_=f"line {colour(line.number)}", stroke_dasharray=dashes)
 

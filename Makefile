@@ -5,16 +5,25 @@ BIN := $(VENV)/bin
 # Compiling every file of large packages takes longer than compiling those that are used.
 PIP := $(BIN)/pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint bench faults clean
+# For the tests of reports: Debian's browser, installed where it is missing and the user may.
+ROOT := $(shell test "$$(id -u)" = 0 || echo sudo -n)
+APT := $(ROOT) env DEBIAN_FRONTEND=noninteractive apt-get -qq
+
+.PHONY: demo test browser lint bench faults clean
 
 demo: $(VENV)/partita
 	$(BIN)/partita demo
 
-test: $(VENV)/test
+test: $(VENV)/test browser
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest -n auto
+
+browser:
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null \
+		|| { $(APT) update && $(APT) install --yes --no-install-recommends chromium; } >/dev/null 2>&1 \
+		|| echo "Chromium is missing and cannot be installed: tests in a browser will be skipped."
 
 lint: $(VENV)/test
 	$(BIN)/ruff check --fix .

@@ -43,6 +43,7 @@ LAYERS = (
     "describe settings",
     "demonstration experiment",
     "runs",
+    "reports",
     "terminal trackers",
     "commands",
     "cli",

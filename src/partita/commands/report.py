@@ -1,0 +1,38 @@
+"""The command that writes reports."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .. import terminal
+from ..errors import PartitaError
+
+
+def report(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Runs, or folders that hold runs.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The file; by default report.html, of one run in its folder."),
+    ] = None,
+) -> None:
+    """Write one HTML file about runs: results, baselines, curves, clients, cost and where they come from.
+
+    The file needs no network and nothing beside it. A run that is not finished gives a report of what there is.
+
+    Examples:
+
+    partita report runs/fedper-digits-1
+
+    partita report runs/fedavg runs/fedper --output comparison.html
+    """
+    from ..reports.report import write_report
+    from ..runs.run import find_runs
+
+    # What lies below a run is its own.
+    below = {folder: find_runs(folder) for folder in runs}
+    found = [path for folder, paths in below.items() for path in ([folder] if folder in paths else paths)]
+    if not found:
+        raise PartitaError(f"No runs in {', '.join(map(str, runs))}. Make one with: partita run")
+    place = output or (found[0] / "report.html" if len(found) == 1 else Path("report.html"))
+    terminal.tell(f"Report: {write_report(found, place)}")

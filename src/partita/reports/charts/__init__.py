@@ -1,0 +1,1 @@
+"""How is a chart drawn? As inline SVG, by pure functions, one file for each kind."""

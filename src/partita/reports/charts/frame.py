@@ -1,0 +1,108 @@
+"""What surrounds the marks of a chart? Axes, ticks, grid lines and labels."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ..markup import Html, tag
+from ..scale import Axis, Scale
+
+WIDTH, HEIGHT = 480, 300
+TOP, BOTTOM, LEFT, RIGHT = 30, 44, 46, 16
+CHARACTER = 7.6
+"""Width of a character of the charts' font, in the mean; on a phone it is larger than elsewhere."""
+COLOURS = 8
+ROW = 30
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Where marks go."""
+
+    x: Scale
+    y: Scale
+    height: float = HEIGHT
+
+
+def plot(x: Axis, y: Axis, *, right: float = RIGHT, height: float = HEIGHT) -> Plot:
+    return Plot(Scale(x, LEFT, WIDTH - right), Scale(y, height - BOTTOM, TOP), height)
+
+
+def framed(area: Plot, label: str, *marks: Html) -> Html:
+    """A chart with both axes. The vertical axis is named at the top, where it can be read without tilting the head."""
+    x, y = area.x, area.y
+    return svg(
+        label,
+        area.height,
+        *(_line(x.start, y(tick), x.end, y(tick), "grid") for tick in y.axis.ticks),
+        *(text(x.start - 6, y(tick) + 4, y.axis.text(tick), anchor="end") for tick in y.axis.ticks),
+        *across(x, y.start),
+        text(2, 14, y.axis.label, class_="title"),
+        *marks,
+    )
+
+
+def across(x: Scale, bottom: float) -> list[Html]:
+    """The horizontal axis with its ticks and name."""
+    return [
+        _line(x.start, bottom, x.end, bottom, "axis"),
+        *(_line(x(tick), bottom, x(tick), bottom + 4, "axis") for tick in x.axis.ticks),
+        *(text(x(tick), bottom + 18, x.axis.text(tick), anchor="middle") for tick in x.axis.ticks),
+        text((x.start + x.end) / 2, bottom + 37, x.axis.label, anchor="middle", class_="title"),
+    ]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A chart of one row for each name, below each other."""
+
+    x: Scale
+    height: float
+    frame: tuple[Html, ...]
+
+    def middle(self, row: int) -> float:
+        return 10 + ROW * (row + 0.5)
+
+
+def rows(x: Axis, names: Sequence[str], *, marked: float | None = None) -> Rows:
+    """`marked` is a value with a line of its own, such as no change."""
+    left = min(max(map(len, names)) * CHARACTER + 12, 170)
+    height = 10 + ROW * len(names) + BOTTOM
+    scale = Scale(x, left, WIDTH - RIGHT)
+    bottom = height - BOTTOM
+    lines = [_line(scale(tick), 10, scale(tick), bottom, "grid") for tick in x.ticks]
+    if marked is not None and x.low <= marked <= x.high:
+        lines.append(_line(scale(marked), 10, scale(marked), bottom, "axis"))
+    titles = [
+        text(left - 8, 10 + ROW * (row + 0.5) + 4, shortened(name, left - 10), anchor="end")
+        for row, name in enumerate(names)
+    ]
+    return Rows(scale, height, (*lines, *across(scale, bottom), *titles))
+
+
+def svg(label: str, height: float, *content: Html) -> Html:
+    """One stop for the keyboard; within it the arrow keys go from mark to mark."""
+    return tag(
+        "svg", *content, viewBox=f"0 0 {WIDTH} {height:g}", class_="chart", role="img", aria_label=label, tabindex="0"
+    )
+
+
+def text(x: float, y: float, content: str, *, anchor: str | None = None, class_: str | None = None) -> Html:
+    return tag("text", content, x=x, y=y, text_anchor=anchor, class_=class_)
+
+
+def shortened(name: str, width: float) -> str:
+    most = max(int(width / CHARACTER), 3)
+    return name if len(name) <= most else name[: most - 1] + "…"
+
+
+def colour(number: int) -> str:
+    """The class of a colour; after the last they begin anew."""
+    return f"c{number % COLOURS}"
+
+
+def path(points: Iterable[tuple[float, float]]) -> str:
+    return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Html:
+    return tag("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)

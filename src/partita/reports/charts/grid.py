@@ -1,0 +1,57 @@
+"""How large is each of two-way values? Cells whose shade is the value."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..markup import Html, tag
+from .frame import CHARACTER, RIGHT, TOP, WIDTH, svg, text
+
+MOST_HEIGHT = 400
+SHADES = 9
+
+
+@dataclass(frozen=True)
+class Cell:
+    share: float
+    """Of the darkest shade, from 0 (not drawn) to 1."""
+    tip: str
+
+
+def grid(
+    label: str, across: Sequence[str], down: Sequence[str], cells: Sequence[Sequence[Cell]], x: str, y: str
+) -> Html:
+    """Cells by row; x and y name the two ways."""
+    left = min(max(map(len, down)) * CHARACTER + 10, 120)
+    width = (WIDTH - RIGHT - left) / len(across)
+    height = min(max(width, 14), 22, (MOST_HEIGHT - TOP) / len(down))
+    bottom = TOP + height * len(down)
+    gap = 1.0 if min(width, height) > 5 else 0.3
+    marks = [
+        tag(
+            "rect",
+            x=left + column * width + gap / 2,
+            y=TOP + row * height + gap / 2,
+            width=width - gap,
+            height=height - gap,
+            class_=f"cell s{max(round(SHADES * cell.share), 1)}",
+            data_tip=cell.tip,
+        )
+        for row, line in enumerate(cells)
+        for column, cell in enumerate(line)
+        if cell.share > 0
+    ]
+    room = max(int((WIDTH - left) / (max(map(len, across)) * CHARACTER + 8)), 2)
+    names = [
+        text(left + (place + 0.5) * width, bottom + 16, across[place], anchor="middle")
+        for place in range(0, len(across), -(-len(across) // room))
+    ]
+    names += [
+        text(left - 6, TOP + (place + 0.5) * height + 4, down[place], anchor="end")
+        for place in range(0, len(down), -(-len(down) // max(int((bottom - TOP) / 14), 2)))
+    ]
+    back = tag("rect", x=left, y=TOP, width=WIDTH - RIGHT - left, height=bottom - TOP, class_="empty")
+    titles = [
+        text(2, 14, y, class_="title"),
+        text((left + WIDTH - RIGHT) / 2, bottom + 35, x, anchor="middle", class_="title"),
+    ]
+    return svg(label, bottom + 42, back, *marks, *names, *titles)

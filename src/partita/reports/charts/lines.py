@@ -1,0 +1,100 @@
+"""How does something change? Lines over rounds or epochs, named at their ends."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..markup import Html, tag
+from ..scale import Axis
+from .frame import CHARACTER, COLOURS, RIGHT, Plot, colour, framed, path, plot, shortened, text
+
+DASHES = (None, "6 3", "2 3", "9 3 2 3")
+APART = 15
+MANY = 15
+"""Of more points than this each is drawn small."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """Points from left to right; the spread, where it is known, is drawn as a band to both sides."""
+
+    name: str
+    points: Sequence[tuple[float, float]]
+    number: int
+    """Decides the colour, and beyond the last colour the dashes."""
+    spread: Sequence[float] = ()
+
+
+@dataclass(frozen=True)
+class Level:
+    """A value to compare with, all across the chart."""
+
+    name: str
+    value: float
+
+
+def lines(label: str, x: Axis, y: Axis, series: Sequence[Line], levels: Sequence[Level] = ()) -> Html:
+    names = [*(each.name for each in series), *(each.name for each in levels)]
+    right = min(max(map(len, names)) * CHARACTER + 14, 150) if len(names) > 1 else RIGHT
+    area = plot(x, y, right=right)
+    marks = [*(_level(area, each) for each in levels)]
+    marks += [_band(area, each) for each in series if any(each.spread)]
+    marks += [_stroke(area, each) for each in series]
+    marks += [_dot(area, each, place) for each in series for place in range(len(each.points))]
+    if len(names) > 1:
+        marks += _names(area, series, levels, right)
+    return framed(area, label, *marks)
+
+
+def _level(area: Plot, level: Level) -> Html:
+    height = area.y(level.value)
+    said = f"{level.name}: {area.y.axis.say(level.value)}"
+    return tag("line", x1=area.x.start, x2=area.x.end, y1=height, y2=height, class_="level", data_tip=said)
+
+
+def _band(area: Plot, line: Line) -> Html:
+    y = area.y
+    edge = [
+        (area.x(at), y(min(max(value + sign * spread, y.axis.low), y.axis.high)))
+        for sign in (1, -1)
+        for (at, value), spread in list(zip(line.points, line.spread, strict=True))[::sign]
+    ]
+    return tag("path", d=path(edge) + "Z", class_=f"band {colour(line.number)}")
+
+
+def _stroke(area: Plot, line: Line) -> Html:
+    dashes = DASHES[line.number // COLOURS % len(DASHES)]
+    points = [(area.x(at), area.y(value)) for at, value in line.points]
+    return tag("path", d=path(points), class_=f"line {colour(line.number)}", stroke_dasharray=dashes)
+
+
+def _dot(area: Plot, line: Line, place: int) -> Html:
+    at, value = line.points[place]
+    said = f"{line.name}, {area.x.axis.label} {area.x.axis.say(at)}: {area.y.axis.say(value)}"
+    if any(line.spread):
+        said += f" ± {area.y.axis.say(line.spread[place])}"
+    radius = 3 if len(line.points) <= MANY else 1.8
+    return tag("circle", cx=area.x(at), cy=area.y(value), r=radius, class_=f"dot {colour(line.number)}", data_tip=said)
+
+
+def _names(area: Plot, series: Sequence[Line], levels: Sequence[Level], right: float) -> list[Html]:
+    """Beside the ends of lines, moved apart where they would overlap."""
+    wanted = [(area.y(each.points[-1][1]), each.name, f"end {colour(each.number)}") for each in series]
+    wanted += [(area.y(each.value), each.name, "end quiet") for each in levels]
+    wanted.sort(key=lambda each: each[0])
+    heights = apart([height for height, _, _ in wanted], area.y.end, area.y.start)
+    return [
+        text(area.x.end + 8, height + 4, shortened(name, right - 10), class_=class_)
+        for height, (_, name, class_) in zip(heights, wanted, strict=True)
+    ]
+
+
+def apart(heights: Sequence[float], top: float, bottom: float) -> list[float]:
+    """Sorted heights, each at least a line of text below the one before, and within the bounds where they fit."""
+    found: list[float] = []
+    for height in heights:
+        found.append(max(height, found[-1] + APART if found else top))
+    limit = bottom
+    for place in reversed(range(len(found))):
+        found[place] = min(found[place], limit)
+        limit = found[place] - APART
+    return found

@@ -1,0 +1,83 @@
+"""How does a chart stand on the page? With a title, a caption, and its numbers in a table that can be opened."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .markup import Html, tag
+
+Rows = Sequence[Sequence[str]]
+
+
+def figure(
+    title: str,
+    chart: Html,
+    titles: Sequence[str],
+    rows: Rows,
+    note: str = "",
+    *,
+    legend: Html | None = None,
+    beside: bool = False,
+) -> Html:
+    """A chart and the table of what it shows; `beside` puts the two side by side where there is room."""
+    caption = [tag("strong", title), *([tag("span", note)] if note else []), *([legend] if legend else [])]
+    numbers = table(titles, rows, label=title) if beside else details("Numbers", titles, rows)
+    return tag("figure", tag("figcaption", *caption), chart, numbers, class_="beside" if beside else None)
+
+
+def key(entries: Sequence[tuple[str, str]]) -> Html:
+    """What colours mean: classes of the style sheet and names."""
+    items = (tag("li", tag("span", class_=f"swatch {class_}"), name) for class_, name in entries)
+    return tag("ul", *items, class_="key")
+
+
+def details(summary: str, titles: Sequence[str], rows: Rows) -> Html:
+    return tag("details", tag("summary", summary), table(titles, rows, label=summary))
+
+
+def table(titles: Sequence[str], rows: Rows, *, label: str, class_: str | None = None) -> Html:
+    """The first column names the row, the others are its values. It scrolls by itself where it is too wide."""
+    head = tag("thead", tag("tr", *(tag("th", title, scope="col") for title in titles)))
+    lines = (tag("tr", tag("th", row[0], scope="row"), *(tag("td", cell) for cell in row[1:])) for row in rows)
+    made = tag("table", head, tag("tbody", *lines), class_=class_)
+    # What scrolls must be reachable with the keyboard.
+    return tag("div", made, class_="scroll", tabindex="0", role="region", aria_label=label)
+
+
+def grid(*figures: Html) -> Html:
+    """Figures side by side where there is room."""
+    return tag("div", *figures, class_="figures")
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the report with a place of its own in the contents."""
+
+    identity: str
+    title: str
+    content: tuple[str, ...]
+
+    @property
+    def html(self) -> Html:
+        name = f"{self.identity}-title"
+        return tag("section", tag("h2", self.title, id=name), *self.content, id=self.identity, aria_labelledby=name)
+
+
+def section(identity: str, title: str, *content: str) -> Section:
+    return Section(identity, title, content)
+
+
+def missing(what: str, command: str, how: str = "Add it with") -> Html:
+    """One line in place of an empty chart: which command adds it."""
+    return tag("p", f"{what} {how} ", tag("code", command), ".", class_="missing")
+
+
+def missing_baselines(what: str) -> Html:
+    return missing(what, "partita run", "Baselines are made beside a run unless it is told otherwise:")
+
+
+def not_noted(what: str) -> Html:
+    return missing(what, "partita run", "It is noted when a run starts:")
+
+
+def paragraph(*content: str, class_: str | None = None) -> Html:
+    return tag("p", *content, class_=class_)

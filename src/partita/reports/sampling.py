@@ -1,0 +1,22 @@
+"""How does much become little? Evenly spread items stand for all."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+Item = TypeVar("Item")
+
+
+def evenly(items: Sequence[Item], most: int) -> list[Item]:
+    """At most so many, evenly spread, with the first and the last.
+
+    >>> evenly(range(10), 4)
+    [0, 3, 6, 9]
+    """
+    if len(items) <= most:
+        return list(items)
+    return [items[round(place * (len(items) - 1) / (most - 1))] for place in range(most)]
+
+
+def told(shown: int, total: int, what: str) -> str:
+    """That not everything is shown; nothing where it is."""
+    return "" if shown >= total else f"{shown:,} of {total:,} {what} are shown, evenly spread."

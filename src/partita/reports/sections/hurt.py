@@ -1,0 +1,77 @@
+"""Who is worse off? Clients that a baseline would serve better, and the worst decile."""
+
+from ..figure import Section, details, missing_baselines, section, table
+from ..markup import Html, tag
+from ..study import Method, Study
+from ..wording import NONE
+from .headline import hurt as count_hurt
+
+MOST_ROWS = 200
+
+
+def hurt(study: Study) -> Section | None:
+    tested = [method for method in study.methods if method.summaries]
+    if not tested:
+        return None
+    content = [*_shares(study, tested), _worst(study, tested)]
+    return section("hurt", "Clients hurt, and the worst decile", *content)
+
+
+def _shares(study: Study, tested: list[Method]) -> list[Html]:
+    if not study.references:
+        return [missing_baselines("Whom a method hurts shows against baselines.")]
+    rows = []
+    for method in tested:
+        row = [method.name]
+        for name in study.references:
+            count, total = count_hurt(method, study, name)
+            row.append(f"{count} of {total} ({100 * count / total:.0f} %)" if total else NONE)
+        rows.append(row)
+    titles = ["method", *(f"worse than {name}" for name in study.references)]
+    lists = [_list(study, name) for name in study.references if any(method.pairs(name) for method in tested)]
+    return [table(titles, rows, label="Clients hurt"), *lists]
+
+
+def _list(study: Study, reference: str) -> Html:
+    metric = study.metric
+    found = [
+        (metric.gain(mine.score, other.score), method.name, seed, mine, other)
+        for method in study.methods
+        for seed, mine, other in method.pairs(reference)
+        if metric.gain(mine.score, other.score) < 0
+    ]
+    found.sort(key=lambda each: each[0])
+    rows = [
+        [
+            str(mine.client),
+            name,
+            str(seed),
+            f"{mine.count:,}",
+            metric.text(mine.score),
+            metric.text(other.score),
+            metric.change(gain),
+        ]
+        for gain, name, seed, mine, other in found[:MOST_ROWS]
+    ]
+    more = f"; the {MOST_ROWS} that lose most" if len(found) > MOST_ROWS else ""
+    titles = ["client", "method", "seed", "test samples", "score", reference, "change"]
+    return details(f"Who is worse than {reference} ({len(found):,}{more})", titles, rows)
+
+
+def _worst(study: Study, tested: list[Method]) -> Html:
+    """The clients of the worst decile of each method, by seed."""
+    metric = study.metric
+    rows = []
+    for method in tested:
+        for each in method.tested:
+            ordered = sorted(each.last.values(), key=lambda record: record.score, reverse=metric.lower_is_better)
+            rows += [
+                [method.name, str(each.seed), str(record.client), f"{record.count:,}", metric.text(record.score)]
+                for record in ordered[: max(len(ordered) // 10, 1)]
+            ]
+    shown = rows[:MOST_ROWS]
+    more = f", the first {MOST_ROWS} of {len(rows):,}" if len(rows) > MOST_ROWS else ""
+    return tag(
+        "div",
+        details(f"The worst tenth of clients{more}", ["method", "seed", "client", "test samples", "score"], shown),
+    )

@@ -1,0 +1,80 @@
+"""Who has which data? Labels and samples by client."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..charts.grid import Cell, grid as cells
+from ..charts.histogram import bins, histogram
+from ..figure import Section, figure, grid, not_noted, section
+from ..markup import Html
+from ..sampling import evenly, told
+from ..scale import axis
+from ..study import Study
+
+MOST_CELLS = 2400
+MOST_CLIENTS = 60
+MOST_CLASSES = 100
+ROLES = ("train", "validation", "test")
+TITLE = "Labels over clients"
+
+
+def labels(study: Study) -> Section | None:
+    found = [values[0] for _, values in study.having("labels")]
+    if study.metric.lower_is_better:
+        return None
+    if not found:
+        return section("labels", TITLE, not_noted("Labels were not counted."))
+    # Methods that are compared share their division.
+    return section("labels", TITLE, grid(_cells(found[0]), _sizes(found[0])))
+
+
+def _cells(found: dict[str, Any]) -> Html:
+    """All roles together; classes beyond the commonest are put into one row."""
+    counts = [
+        [sum(roles) for roles in zip(*rows, strict=True)] for rows in zip(*(found[role] for role in ROLES), strict=True)
+    ]
+    names, folded = _folded(found["classes"], counts)
+    places = evenly(range(len(folded)), min(MOST_CLIENTS, max(MOST_CELLS // len(names), 10)))
+    most = max(max(row) for row in folded) or 1
+    clients = [str(found["clients"][place]) for place in places]
+    # By the root, so that small counts can still be told from none.
+    drawn = [
+        [
+            Cell(
+                (folded[place][row] / most) ** 0.5,
+                f"client {found['clients'][place]}, label {name}: {folded[place][row]:,} samples",
+            )
+            for place in places
+        ]
+        for row, name in enumerate(names)
+    ]
+    note = "The darker, the more samples (training, validation and test). " + told(len(places), len(folded), "clients")
+    rows = [
+        [clients[column], *(str(folded[place][row]) for row in range(len(names)))]
+        for column, place in enumerate(places)
+    ]
+    chart = cells("Samples of each label at each client", clients, names, drawn, "client", "label")
+    return figure(
+        "Samples by label and client", chart, ["client", *(f"label {name}" for name in names)], rows, note.strip()
+    )
+
+
+def _folded(classes: int, counts: Sequence[Sequence[int]]) -> tuple[list[str], list[list[int]]]:
+    totals = [sum(row[label] for row in counts) for label in range(classes)]
+    if classes <= MOST_CLASSES:
+        return [str(label) for label in range(classes)], [list(row) for row in counts]
+    kept = sorted(sorted(range(classes), key=lambda label: -totals[label])[: MOST_CLASSES - 1])
+    folded = [[*(row[label] for label in kept), sum(row) - sum(row[label] for label in kept)] for row in counts]
+    return [*map(str, kept), "others"], folded
+
+
+def _sizes(found: dict[str, Any]) -> Html:
+    sizes = [sum(row) for row in found["train"]]
+    made = bins(sizes)
+    kinds = [sum(count > 0 for count in row) for row in found["train"]]
+    x = axis("training samples", [made[0].low, made[-1].high])
+    rows = [[f"{x.text(each.low)} to {x.text(each.high)}", str(each.count)] for each in made]
+    kinds_said = f"{min(kinds)} to {max(kinds)} of {found['classes']} labels"
+    note = f"{min(sizes):,} to {max(sizes):,} training samples and {kinds_said} to a client."
+    chart = histogram("How many clients have how many training samples", x, made, "clients", signed=False)
+    return figure("Training samples of a client", chart, ["training samples", "clients"], rows, note)

@@ -46,8 +46,8 @@ FAULTS = (
     Fault(
         "aggregation weights not normalised",
         "server.py",
-        "_divide(total[name], sent[name])",
-        "_divide(total[name], sent[name] + 1)",
+        "return total / sent if",
+        "return total / (sent + 1) if",
         "test_golden.py",
     ),
     Fault(
@@ -76,8 +76,8 @@ FAULTS = (
     Fault(
         "mask ignored",
         "server.py",
-        "share = share * update.mask[name]",
-        "share = share * torch.ones_like(update.mask[name])",
+        "difference.mul_(weight * mask)",
+        "difference.mul_(weight)",
         "test_oracles.py",
     ),
     Fault(

@@ -218,7 +218,8 @@ def test_everything_reaches_the_simulation() -> None:
         "evaluation_batch": 2,
         "oracle_validation": True,
     }
-    result = experiment(fedavg(), seed=5, **chosen).run()
-    assert result.protocol == {**chosen, "batching": {"size": 3, "shuffle": False, "drop_last": False}}
+    result = experiment(fedavg(), seed=5, evaluation_clients=1, **chosen).run()
+    batching = {"size": 3, "shuffle": False, "drop_last": False}
+    assert result.protocol == {**chosen, "batching": batching, "evaluated_clients": 1}
     assert (result.seed, result.rounds) == (5, 1)
     assert len({each.client for each in result.traffic}) == 1

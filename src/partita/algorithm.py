@@ -125,7 +125,8 @@ def kept_names(algorithm: Algorithm, task: Task, names: Iterable[str]) -> frozen
 def initial_state(algorithm: Algorithm, client: Client, sizes: Sequence[int]) -> Tensors:
     """The server's state before the first round; `client` is any, before its first."""
     tensors = algorithm.expand(client)
-    return algorithm.server.init(only(tensors, shared_names(algorithm, client.task, tensors)), sizes)
+    shared = only(tensors, shared_names(algorithm, client.task, tensors))
+    return algorithm.server.init({name: tensor.cpu() for name, tensor in shared.items()}, sizes)
 
 
 def enter(algorithm: Algorithm, client: Client) -> Client:
@@ -165,10 +166,11 @@ def server_round(
     """The server's state after the updates of a round; `own` holds the server's data, for its own phases."""
     state = algorithm.server.aggregate(state, updates, moment, own.task.network)
     if algorithm.refinement:
-        received = algorithm.server.download(state, own.id, moment)
+        received = own.task.place(algorithm.server.download(state, own.id, moment))
         holder = enter(algorithm, replace(own, received=received, moment=moment))
         [refined] = _run(algorithm.refinement.phases, [holder], [begin(algorithm, holder)], run_phase)
-        state = state | only(refined, shared_names(algorithm, own.task, refined))
+        learned = only(refined, shared_names(algorithm, own.task, refined))
+        state = state | {name: tensor.cpu() for name, tensor in learned.items()}
     return state
 
 

@@ -125,7 +125,7 @@ class _MeanOfWords(_Weighted):
 
     def backward(self, gradient: Tensor, kept: Any, needed: bool, take: Gradients) -> Tensor:
         words = kept.reshape(-1)
-        texts = torch.arange(len(kept)).repeat_interleave(kept.shape[1])
+        texts = torch.arange(len(kept), device=kept.device).repeat_interleave(kept.shape[1])
         if self.module.padding_idx is not None:
             real = words != self.module.padding_idx
             words, texts = words[real], texts[real]

@@ -91,7 +91,8 @@ def check_data(algorithm: Algorithm, task: Task, sizes: Sequence[int], batching:
             "that the server learns nothing. Raise the fraction."
         )
     needed = max((s.gradient.batches for s in algorithm.phases if isinstance(s, Phase)), default=1)
-    idle = [c for c, size in enumerate(sizes) if len(batching.bounds(size, task.network.has_batch_norm)) < needed]
+    least = min(size for size in range(batching.size * needed + 1) if _batches(size, batching, task) >= needed)
+    idle = [client for client, size in enumerate(sizes) if size < least]
     if idle:
         _warn(
             f"{algorithm.name}: a step takes {needed} batches; {_clients(idle)} with fewer will not train. "
@@ -103,16 +104,18 @@ def check_evaluation(data: Federation, task: Task, batch: int) -> None:
     """Somebody must have test data, and every batch of them must be one that the network can answer."""
     if batch < 1:
         raise PartitaError(f"An evaluation in batches of {batch} samples: the size must be at least 1.")
-    tested = [len(roles["test"]) for roles in data.roles]
-    if not any(tested):
+    if not any(len(roles["test"]) for roles in data.roles):
         raise PartitaError("No client has test samples. Split the data with a part for testing.")
-    alone = any(count % batch == 1 for count in tested)
     flat = any(isinstance(m, nn.BatchNorm1d) and not m.track_running_stats for m in task.module.modules())
-    if alone and flat:
+    if flat and any(len(roles["test"]) % batch == 1 for roles in data.roles):
         raise PartitaError(
             f"Batch norm without running statistics cannot answer one sample alone, which batches of {batch} test "
             "samples leave over. Evaluate in other batches, or keep running statistics (buffers = 'follow')."
         )
+
+
+def _batches(samples: int, batching: Batching, task: Task) -> int:
+    return len(batching.bounds(samples, task.network.has_batch_norm))
 
 
 def _clients(clients: Sequence[int]) -> str:

@@ -7,11 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from .algorithm import Algorithm
+from .algorithm import Algorithm, RunPhase
 from .batching import Batching
 from .errors import PartitaError
 from .federation import Federation
 from .result import Progress, Result
+from .runners import fast, reference
 from .server import Averaging
 from .settings import Settings, build
 from .simulation import Checkpoint, simulate
@@ -26,6 +27,7 @@ else:
 
 
 OnRound = Callable[[str, Progress], None]
+RUNNERS: dict[str, RunPhase] = {"fast": fast.run_phase, "reference": reference.run_phase}
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,10 @@ class Experiment:
     frozen_norm: Literal["train", "eval"] = "train"
     evaluate_every: int = 10
     evaluation_batch: int = 512
+    evaluation_clients: int = 10_000
     oracle_validation: bool = False
+    runner: Literal["fast", "reference"] = "fast"
+    device: str = "cpu"
 
     @property
     def stages(self) -> list["Stage"]:
@@ -62,11 +67,11 @@ class Experiment:
         own = Stage("run", self._with_server(), self.rounds)
         return [Stage("pretrain", self.pretrain.algorithm, self.pretrain.rounds), own] if self.pretrain else [own]
 
-    def run(self, on_round: OnRound | None = None) -> Result:
+    def run(self, on_round: OnRound | None = None, workers: int | None = None) -> Result:
         """Run all stages; `on_round` is told the stage and the progress."""
         weights: Tensors = {}
         for stage in self.stages:
-            result = self.simulate(stage, weights, on_round)
+            result = self.simulate(stage, weights, on_round, workers=workers)
             weights = result.network_weights()
         return result
 
@@ -77,6 +82,7 @@ class Experiment:
         on_round: OnRound | None = None,
         start: Checkpoint | None = None,
         own: MutableMapping[int, Tensors] | None = None,
+        workers: int | None = None,
     ) -> Result:
         """Run one stage, perhaps from where it was before."""
         return simulate(
@@ -92,10 +98,14 @@ class Experiment:
             weights=weights,
             evaluate_every=self.evaluate_every,
             evaluation_batch=self.evaluation_batch,
+            evaluation_clients=self.evaluation_clients,
             oracle_validation=self.oracle_validation,
             on_round=partial(on_round, stage.name) if on_round else None,
             start=start,
             own=own,
+            run_phase=RUNNERS[self.runner],
+            workers=workers,
+            device=self.device,
         )
 
     def _with_server(self) -> Algorithm:

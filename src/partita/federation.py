@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -59,14 +60,14 @@ class Federation:
         """How many classes a client's network tells apart."""
         return len(self.label_sets[client]) if self.label_sets else self.classes
 
-    @property
+    @cached_property
     def sizes(self) -> list[int]:
         """The number of training samples of each client."""
         return [len(roles["train"]) for roles in self.roles]
 
     def size(self, client: int) -> int:
         """The number of training samples of a client."""
-        return len(self.roles[client]["train"])
+        return self.sizes[client]
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -24,6 +24,10 @@ class Preparation:
             return values
         return (values - self.mean) / self.std
 
+    def on(self, device: torch.device | str) -> "Preparation":
+        mean, std = (each if each is None else each.to(device) for each in (self.mean, self.std))
+        return Preparation(mean, std, self.crop, self.flip)
+
     def augment(self, stored: Tensor, draw: torch.Generator) -> Tensor:
         """Another crop and mirroring for every image of a batch (batch, channels, height, width)."""
         count, channels, height, width = stored.shape
@@ -93,16 +97,19 @@ class Samples:
             self._inputs, self._targets, indices=chosen, preparation=self._preparation, numbers=self._numbers
         )
 
-    def alone(self, layout: torch.memory_format = torch.contiguous_format) -> "Samples":
+    def alone(
+        self, layout: torch.memory_format = torch.contiguous_format, device: torch.device | str = "cpu"
+    ) -> "Samples":
         """The same samples in a storage of their own, from which no other can be reached.
 
         They are made ready once, with images in this layout, unless augmentation comes first or they are too many.
         """
         if not self.fixed or self.stored.numel() > READY:
-            return Samples(self.stored.clone(), self.targets.clone(), preparation=self._preparation)
+            stored, targets = self.stored.clone().to(device), self.targets.clone().to(device)
+            return Samples(stored, targets, preparation=self._preparation.on(device))
         images = self.stored.dim() == 4
         inputs = self.inputs.clone(memory_format=layout if images else torch.contiguous_format)
-        return Samples(inputs, self.targets.clone())
+        return Samples(inputs.to(device), self.targets.clone().to(device))
 
     def relabelled(self, labels: Tensor, classes: int) -> "Samples":
         """The same samples with these labels numbered from 0; others become -1."""

@@ -16,6 +16,7 @@ from .randomness import Moment
 from .tensors import Tensors, network_name, prefixed, under
 
 PRIVATE = "server/"
+PART = 1 << 15
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,19 +76,34 @@ def pseudo_gradient(shared: Tensors, updates: Sequence[Update], weights: str = "
 
     Of differences, so that what no client changed stays as it is to the bit; what nobody sent has none.
     """
-    total: Tensors = {}
-    sent: Tensors = {}
-    for update in sorted(updates, key=lambda update: update.client):
-        weight = 1.0 if weights == "uniform" else float(getattr(update, weights))
-        for name, value in update.values.items():
-            share = torch.full((), weight, dtype=torch.float64, device=value.device)
-            if update.mask is not None and name in update.mask:
-                share = share * update.mask[name]
-            difference = share * (shared[name].double() - value.double())
-            total[name] = total[name] + difference if name in total else difference
-            sent[name] = sent[name] + share if name in sent else share
-    return {name: _divide(total[name], sent[name]) for name in total}
+    found: Tensors = {}
+    ordered = sorted(updates, key=lambda update: update.client)
+    for name in dict.fromkeys(name for update in ordered for name in update.values):
+        sending = [update for update in ordered if name in update.values]
+        values = [update.values[name].reshape(-1) for update in sending]
+        masks = [None if update.mask is None else update.mask.get(name) for update in sending]
+        each = [1.0 if weights == "uniform" else float(getattr(update, weights)) for update in sending]
+        old = shared[name].reshape(-1)
+        parts = [
+            _mean_change(
+                old[part], [v[part] for v in values], [m if m is None else m.reshape(-1)[part] for m in masks], each
+            )
+            # In parts that stay in the processor's cache, however many clients there are.
+            for part in (slice(at, at + PART) for at in range(0, len(old), PART))
+        ]
+        found[name] = torch.cat(parts).view(shared[name].shape) if parts else shared[name].double()
+    return found
 
 
-def _divide(total: Tensor, weight: Tensor) -> Tensor:
-    return torch.where(weight > 0, total / weight.clamp(min=torch.finfo(torch.float64).tiny), 0.0)
+def _mean_change(
+    old: Tensor, values: Sequence[Tensor], masks: Sequence[Tensor | None], weights: Sequence[float]
+) -> Tensor:
+    wide = old.double()
+    total, sent = torch.zeros_like(wide), 0.0 if all(mask is None for mask in masks) else torch.zeros_like(wide)
+    for value, mask, weight in zip(values, masks, weights, strict=True):
+        difference = wide - value
+        total += difference.mul_(weight) if mask is None else difference.mul_(weight * mask)
+        sent = sent + (weight if mask is None else weight * mask)
+    if isinstance(sent, float):
+        return total / sent if sent > 0 else torch.zeros_like(total)
+    return torch.where(sent > 0, total / sent.clamp(min=torch.finfo(torch.float64).tiny), 0.0)

@@ -4,7 +4,6 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import Literal
 
 import torch
@@ -16,14 +15,14 @@ from .checks import check_agreement, check_algorithm, check_clients, check_data,
 from .errors import PartitaError
 from .evaluation import Record
 from .federation import Federation, federate
-from .objectives import OBJECTIVES, Loss, Measure
+from .objectives import Loss, Measure
 from .pool import Pool
-from .processes import crew
+from .processes import Crew, crew
 from .randomness import Moment, generator
 from .result import Progress, Result
 from .runners.fast import run_phase as fast
-from .task import Buffers, Task
-from .tasks import Factory, Tasks
+from .task import Buffers
+from .tasks import Factory, tasks_for
 from .tensors import Tensors
 from .traffic import Traffic
 from .work import Deed, Job, Outcome, Workshop
@@ -68,12 +67,14 @@ def simulate(
     weights: Tensors | None = None,
     evaluate_every: int = 10,
     evaluation_batch: int = 512,
+    evaluation_clients: int = 10_000,
     oracle_validation: bool = False,
     on_round: Callable[[Progress], None] | None = None,
     start: Checkpoint | None = None,
     own: MutableMapping[int, Tensors] | None = None,
     run_phase: RunPhase = fast,
     workers: int | None = None,
+    device: str = "cpu",
 ) -> Result:
     """Run an algorithm and evaluate it on all clients every so many rounds and at the end.
 
@@ -85,31 +86,30 @@ def simulate(
     `weights` replaces initial weights by name, for instance with another result's `network_weights()`.
     `oracle_validation` hands the test data out as validation data, to reproduce publications that did so; the result
     says so. `start` continues where another simulation of the same arguments was, with what its clients kept in `own`,
-    which is changed in place.
+    which is changed in place. Work is done by `workers` processes, as many as there are cores unless told otherwise;
+    their number does not change a bit of the result. Of more than `evaluation_clients` a fixed sample is evaluated.
     """
     if rounds < 1:
         raise PartitaError(f"{rounds} rounds: at least 1 is needed.")
     if isinstance(data, Pool):
         data = federate(data, seed=seed)
-    objective = OBJECTIVES[data.kind]
-    make_task = partial(
-        Task,
-        loss=loss or objective.loss,
-        measure=measured_by or objective.measure,
+    tasks = tasks_for(
+        model,
+        data,
+        seed,
+        weights=weights or {},
+        loss=loss,
+        measure=measured_by,
         groups=groups,
         buffers=buffers,
         frozen_norm=frozen_norm,
+        device=device,
     )
-    tasks = Tasks(model, data, seed, weights or {}, make_task)
     workshop = Workshop(algorithm, tasks, data, rounds, seed, batching, evaluation_batch, oracle_validation, run_phase)
-    check_clients(data.sizes)
-    check_data(algorithm, tasks[0], data.sizes, batching)
-    check_evaluation(data, tasks[0], evaluation_batch)
-    first = workshop.client(0, workshop.moment(0))
-    check_algorithm(algorithm, first)
-    check_agreement(algorithm, first, (workshop.client(other, first.moment) for other in workshop.different))
+    _check(workshop)
     states: MutableMapping[int, Tensors] = {} if own is None else own
     start = start or Checkpoint(0, initial_state(algorithm, workshop.server_client(), data.sizes), (), ())
+    evaluated = fixed_sample(len(data), evaluation_clients)
     result = Result(
         algorithm,
         tasks[0],
@@ -122,6 +122,7 @@ def simulate(
             "buffers": buffers,
             "frozen_norm": frozen_norm,
             "evaluation_batch": evaluation_batch,
+            "evaluated_clients": len(evaluated),
             "oracle_validation": oracle_validation,
         },
         state=start.state,
@@ -129,29 +130,23 @@ def simulate(
         records=list(start.records),
         traffic=list(start.traffic),
     )
-    trainers = [client for client in range(len(data)) if client not in data.newcomers]
-    with crew(workshop, workers) as work:
+    with crew(workshop, workers if device == "cpu" else 1) as work:
         for number in range(start.round, rounds):
             began = time.perf_counter()
             moment = workshop.moment(number)
             due = number + 1 == rounds or (evaluate_every > 0 and (number + 1) % evaluate_every == 0)
-            chosen = [trainers[at] for at in participants(len(trainers), participation, moment)]
-            idle = sorted(set(trainers) - set(chosen)) if algorithm.absent else []
-            divide = partial(jobs, data=data, states=states)
-            done = sorted(work(divide("train", chosen, moment, measured=due), result.state), key=_client)
-            waited = sorted(work(divide("wait", idle, moment), result.state), key=_client)
-            updates = [outcome.update for outcome in done if outcome.update]
-            own_now = {outcome.client: outcome.own for outcome in (*done, *waited) if outcome.own is not None}
-            state = server_round(algorithm, result.state, updates, moment, workshop.server_client(), run_phase)
-            states.update(own_now)
-            records = [record for outcome in done for record in outcome.records]
-            traffic = [row for outcome in done for row in outcome.traffic]
+            chosen = _chosen(data, participation, moment)
+            done = _round(workshop, work, result, chosen, moment, measured=due)
+            states.update(done.own)
+            records = [*done.records]
             if due:
                 # The download after this round is that of the next.
                 after = replace(moment, round=number + 1)
-                measured = work(divide("measure", range(len(data)), after), state)
+                measured = work(jobs("measure", evaluated, after, data, states), done.state)
                 records += [record for outcome in sorted(measured, key=_client) for record in outcome.records]
-            result = replace(result, state=state, traffic=result.traffic + traffic, records=result.records + records)
+            result.records.extend(records)
+            result.traffic.extend(done.traffic)
+            result = replace(result, state=done.state)
             if on_round:
                 accuracy = result.accuracy(round=number + 1) if due else None
                 seconds = time.perf_counter() - began
@@ -164,21 +159,78 @@ def simulate(
                         accuracy,
                         result,
                         len(chosen),
-                        own_now,
+                        done.own,
                         records,
-                        traffic,
+                        done.traffic,
                     )
                 )
     return result
+
+
+def fixed_sample(clients: int, most: int) -> Sequence[int]:
+    """All clients, or of a larger population a sample that is the same for every round and method."""
+    if most < 1:
+        raise PartitaError(f"An evaluation of {most} clients: at least 1 is needed.")
+    if clients <= most:
+        return range(clients)
+    order = torch.randperm(clients, generator=generator(0, "evaluated clients"))
+    return sorted(order[:most].tolist())
+
+
+@dataclass(frozen=True)
+class _Round:
+    """What a round makes of the state."""
+
+    state: Tensors
+    own: dict[int, Tensors]
+    records: Sequence[Record]
+    traffic: Sequence[Traffic]
+
+
+def _round(
+    workshop: Workshop, work: Crew, result: Result, chosen: Sequence[int], moment: Moment, *, measured: bool
+) -> _Round:
+    algorithm, data = workshop.algorithm, workshop.data
+    done = sorted(work(jobs("train", chosen, moment, data, result.own, measured=measured), result.state), key=_client)
+    others = {*range(len(data))} - {*chosen} - data.newcomers if algorithm.absent else ()
+    waited = sorted(work(jobs("wait", others, moment, data, result.own), result.state), key=_client)
+    updates = [outcome.update for outcome in done if outcome.update]
+    holder = workshop.server_client()
+    return _Round(
+        state=server_round(algorithm, result.state, updates, moment, holder, workshop.run_phase),
+        own={outcome.client: outcome.own for outcome in (*done, *waited) if outcome.own is not None},
+        records=[record for outcome in done for record in outcome.records],
+        traffic=[row for outcome in done for row in outcome.traffic],
+    )
+
+
+def _chosen(data: Federation, participation: float, moment: Moment) -> list[int]:
+    """Who takes part, of those who train."""
+    places = participants(len(data) - len(data.newcomers), participation, moment)
+    if not data.newcomers:
+        return places
+    trainers = [client for client in range(len(data)) if client not in data.newcomers]
+    return [trainers[at] for at in places]
+
+
+def _check(workshop: Workshop) -> None:
+    algorithm, data = workshop.algorithm, workshop.data
+    check_clients(data.sizes)
+    task = workshop.tasks[0]
+    check_data(algorithm, task, data.sizes, workshop.batching)
+    check_evaluation(data, task, workshop.evaluation_batch)
+    first = workshop.client(0, workshop.moment(0))
+    check_algorithm(algorithm, first)
+    check_agreement(algorithm, first, (workshop.client(other, first.moment) for other in workshop.different))
 
 
 def jobs(
     deed: Deed,
     clients: Iterable[int],
     moment: Moment,
-    *,
     data: Federation,
     states: Mapping[int, Tensors],
+    *,
     measured: bool = False,
 ) -> Iterator[Job]:
     """Work for clients, the largest first; small clients together, so that they cost no message each."""

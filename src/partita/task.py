@@ -36,8 +36,10 @@ class Task:
         groups: Mapping[str, str | tuple[str, ...]] | None = None,
         buffers: Buffers = "follow",
         frozen_norm: Literal["train", "eval"] = "train",
+        device: str = "cpu",
     ) -> None:
-        self.module = deepcopy(module)
+        self.module = deepcopy(module).to(device)
+        self.device = torch.device(device)
         if buffers == "batch":
             _without_running_statistics_(self.module)
         self.loss = loss
@@ -58,6 +60,10 @@ class Task:
         """The network's answer, in the mode last set. Running statistics among the weights are updated in place."""
         result: Tensor = functional_call(self.module, weights, (inputs,))
         return result
+
+    def place(self, tensors: Tensors) -> Tensors:
+        """The tensors where the network is."""
+        return {name: tensor.to(self.device) for name, tensor in tensors.items()}
 
     def load_(self, weights: Tensors) -> Tensors:
         """Puts values into the module itself, to be used in place; returns its own tensors by name."""

@@ -1,20 +1,29 @@
 """Which network has a client? One and the same for all, unless it depends on the client."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from torch import nn
 
 from .errors import PartitaError
 from .federation import Federation
+from .objectives import OBJECTIVES, Loss, Measure
 from .randomness import seeded
-from .task import Task
+from .task import Buffers, Task
 from .tensors import Tensors
 
 Factory = Callable[..., nn.Module]
+
+
+def same_for_all(model: nn.Module | Factory, data: Federation) -> bool:
+    """Whether the network cannot depend on the client, so that nobody needs to be asked."""
+    if isinstance(model, nn.Module):
+        return True
+    parameters = inspect.signature(model).parameters
+    return "client" not in parameters and not data.label_sets
 
 
 def facts_for(model: Factory, data: Federation, client: int) -> dict[str, Any]:
@@ -61,8 +70,35 @@ class Tasks:
         return self.made[key]
 
 
+def tasks_for(
+    model: nn.Module | Factory,
+    data: Federation,
+    seed: int,
+    *,
+    weights: Tensors,
+    loss: Loss | None = None,
+    measure: Measure | None = None,
+    groups: Mapping[str, str | tuple[str, ...]] | None = None,
+    buffers: Buffers = "follow",
+    frozen_norm: Literal["train", "eval"] = "train",
+    device: str = "cpu",
+) -> Tasks:
+    """Tasks whose loss and measure are those of the kind of data, unless others are given."""
+    objective = OBJECTIVES[data.kind]
+    make_task = partial(
+        Task,
+        loss=loss or objective.loss,
+        measure=measure or objective.measure,
+        groups=groups,
+        buffers=buffers,
+        frozen_norm=frozen_norm,
+        device=device,
+    )
+    return Tasks(model, data, seed, weights, make_task)
+
+
 def _replace_weights_(task: Task, weights: Tensors) -> None:
     for name, tensor in weights.items():
         if name not in task.weights or task.weights[name].shape != tensor.shape:
             raise PartitaError(f"Given weights do not fit the network: {name} of shape {tuple(tensor.shape)}.")
-        task.weights[name] = tensor.detach().clone()
+        task.weights[name] = tensor.detach().clone().to(task.device)

@@ -14,7 +14,7 @@ from .federation import Federation
 from .randomness import Moment
 from .samples import Samples
 from .server import Update
-from .tasks import Tasks, facts_for
+from .tasks import Tasks, facts_for, same_for_all
 from .tensors import Tensors
 from .traffic import Traffic, traffic
 
@@ -74,38 +74,47 @@ class Workshop:
         return Client(
             id=number,
             task=task,
-            train=data.train.alone(task.layout),
-            validation=(data.test if self.oracle_validation else data.validation).alone(task.layout),
+            train=data.train.alone(task.layout, task.device),
+            validation=(data.test if self.oracle_validation else data.validation).alone(task.layout, task.device),
             moment=moment,
             batching=self.batching,
         )
 
     def with_state(self, number: int, own: Tensors, state: Tensors, moment: Moment) -> Client:
+        client = self.client(number, moment)
         received = self.algorithm.server.download(state, number, moment)
-        return replace(self.client(number, moment), own=own, received=received)
+        return replace(client, own=client.task.place(own), received=client.task.place(received))
 
     @property
     def different(self) -> Sequence[int]:
         """Clients whose network may be another than the first one's."""
-        if isinstance(self.tasks.model, nn.Module):
+        if isinstance(self.tasks.model, nn.Module) or same_for_all(self.tasks.model, self.data):
             return ()
         first = facts_for(self.tasks.model, self.data, 0)
         return [at for at in range(1, len(self.data)) if facts_for(self.tasks.model, self.data, at) != first]
 
     def server_client(self) -> Client:
         """The server in a client's place, with the sample of training data that it holds."""
-        fraction = self.algorithm.refinement.fraction if self.algorithm.refinement else 0.0
-        held = self.data.sample_of_training(fraction, self.seed).alone()
-        return Client(-1, self.tasks[0], held, held.take(slice(0)), self.moment(0), self.batching)
+        task, refinement = self.tasks[0], self.algorithm.refinement
+        held = (
+            self.data.sample_of_training(refinement.fraction, self.seed)
+            if refinement
+            else self.data.samples.take(slice(0))
+        ).alone(task.layout, task.device)
+        return Client(-1, task, held, held.take(slice(0)), self.moment(0), self.batching)
 
     def _train(self, clients: Sequence[Client], job: Job) -> Iterator[Outcome]:
         for client, each in zip(clients, client_round(self.algorithm, clients, self.run_phase), strict=True):
             records = self._records(client, {"after_local": each.tensors}, job.moment) if job.measured else []
-            yield Outcome(client.id, each.own, each.update, traffic(client, each.update), records)
+            # The server and the store are in main memory, wherever clients are.
+            update = replace(
+                each.update, values=_home(each.update.values), mask=each.update.mask and _home(each.update.mask)
+            )
+            yield Outcome(client.id, _home(each.own), update, traffic(client, update), records)
 
     def _wait(self, clients: Sequence[Client], job: Job) -> Iterator[Outcome]:
         for client, own in zip(clients, absent_round(self.algorithm, clients, self.run_phase), strict=True):
-            yield Outcome(client.id, own)
+            yield Outcome(client.id, _home(own))
 
     def _measure(self, clients: Sequence[Client], job: Job) -> Iterator[Outcome]:
         """Every model of the method on every client's validation and test data, after the round before."""
@@ -120,7 +129,7 @@ class Workshop:
             yield Outcome(client.id, records=self._records(client, models, moment))
 
     def _records(self, client: Client, models: Mapping[Model, Tensors], moment: Moment) -> list[Record]:
-        data, layout = self.data[client.id], client.task.layout
+        data, task = self.data[client.id], client.task
         roles: dict[Literal["validation", "test"], Samples] = {"validation": data.validation, "test": data.test}
         return [
             Record(
@@ -135,7 +144,11 @@ class Workshop:
             for role, samples in roles.items()
             if len(samples)
             for model, sums in measure_all(
-                self.algorithm, client, models, samples.alone(layout), self.evaluation_batch
+                self.algorithm, client, models, samples.alone(task.layout, task.device), self.evaluation_batch
             ).items()
             if sums["count"]
         ]
+
+
+def _home(tensors: Tensors) -> Tensors:
+    return {name: tensor.cpu() for name, tensor in tensors.items()}

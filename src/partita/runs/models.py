@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,10 @@ from ..errors import PartitaError
 from ..experiment import Experiment, make
 from ..federation import Federation
 from ..manifests import fingerprint
-from ..objectives import OBJECTIVES
 from ..randomness import Moment, generator
 from ..result import Result
 from ..runners.fast import run_phase
-from ..task import Task
-from ..tasks import Tasks
+from ..tasks import Tasks, tasks_for
 from ..tensors import Tensors
 from ..work import Workshop
 from .states import States
@@ -104,15 +101,15 @@ def experiment_of(folder: Path, about: Mapping[str, Any]) -> Experiment:
 
 
 def _tasks(experiment: Experiment, weights: Tensors) -> Tasks:
-    objective = OBJECTIVES[experiment.data.kind]
-    make_task = partial(
-        Task,
-        loss=objective.loss,
-        measure=objective.measure,
+    return tasks_for(
+        experiment.model,
+        experiment.data,
+        experiment.seed,
+        weights=weights,
         buffers=experiment.buffers,
         frozen_norm=experiment.frozen_norm,
+        device=experiment.device,
     )
-    return Tasks(experiment.model, experiment.data, experiment.seed, weights, make_task)
 
 
 def _pretrained(experiment: Experiment, store: Store) -> Tensors:

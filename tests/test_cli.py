@@ -358,6 +358,17 @@ def test_a_run_is_kept_and_shown(ask: Ask, own_folder: Path) -> None:
     assert len(rows) == 1 + len(told["records"])
 
 
+def test_the_division_of_a_run_is_used_again(ask: Ask) -> None:
+    assert ask("run", "data.split.clients=4", "rounds=1", "-s", "3", "-o", "first").code == 0
+    assert "give --csv FOLDER, or --manifest FILE" in ask("export", "first").err
+    assert ask("export", "first", "--manifest", "division.json").code == 0
+    again = ask("run", "data.split=manifest", "data.split.path=division.json", "rounds=1", "-s", "3", "-o", "second")
+    assert again.code == 0
+    one, other = (json.loads(ask("show", name, "--json").out) for name in ("first", "second"))
+    assert one["fingerprint"] == other["fingerprint"]
+    assert one["records"] == other["records"]
+
+
 def test_what_is_no_run_is_named(ask: Ask) -> None:
     for command in ("show", "resume"):
         answer = ask(command, "nowhere")

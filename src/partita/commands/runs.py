@@ -137,15 +137,26 @@ def list_runs(
         terminal.tell(f"No runs in {folder}. Make one with: partita run")
 
 
-def export(run: Folder, folder: Annotated[Path, typer.Option("--csv", help="Where to write the CSV files.")]) -> None:
-    """Write a run's metrics, traffic and rounds as CSV files.
+def export(
+    run: Folder,
+    folder: Annotated[Path | None, typer.Option("--csv", help="Where to write the CSV files.")] = None,
+    manifest: Annotated[Path | None, typer.Option(help="Where to write who has which rows, as JSON.")] = None,
+) -> None:
+    """Write a run's metrics, traffic and rounds as CSV files, or the division of its data as a manifest.
 
-    Example: partita export runs/fedper-digits-1 --csv tables
+    Examples:
+
+    partita export runs/fedper-digits-1 --csv tables
+
+    partita export runs/fedper-digits-1 --manifest division.json
     """
-    from ..runs.export import export_csv
+    from ..runs.export import export_csv, export_manifest
     from ..runs.view import view
 
-    for path in export_csv(view(run), folder):
+    if folder is None and manifest is None:
+        raise PartitaError("Nothing to write: give --csv FOLDER, or --manifest FILE.")
+    written = export_csv(view(run), folder) if folder else []
+    for path in [*written, *([export_manifest(run, manifest)] if manifest else [])]:
         terminal.tell(str(path))
 
 

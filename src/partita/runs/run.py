@@ -8,19 +8,26 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import PartitaError
-from ..experiment import Experiment, OnRound, make
-from ..manifests import fingerprint
+from ..experiment import Experiment, OnRound, data_of, make
+from ..federation import Federation, federate
+from ..manifests import fingerprint, manifest_of
+from ..pool import Pool
 from ..result import Progress, Result
+from ..settings import pool_and_division
 from ..simulation import Checkpoint
 from ..tensors import Tensors
+from .database import DATABASE
 from .environment import environment
+from .facts import facts_of
 from .recorder import Recorder
 from .states import States
-from .store import DATABASE, Store
+from .store import Store
 
 INTERVAL = 1
 BUDGET = 1 << 30
 """Bytes of clients' states in memory; beyond that they are read from the store."""
+MOST_CLIENTS = 100_000
+"""Up to so many, a run keeps who has which rows; beyond, where the division came from and its fingerprint."""
 
 
 def start(
@@ -34,7 +41,8 @@ def start(
     """Run an experiment in a new folder; commits every `interval` rounds."""
     if interval < 1:
         raise PartitaError(f"A commit every {interval} rounds: it must be at least 1.")
-    experiment = make(settings)
+    experiment, pool = _prepared(settings)
+    whole = len(experiment.data) <= MOST_CLIENTS
     about = {
         "settings": dict(settings),
         "label": experiment.algorithm.label,
@@ -43,6 +51,7 @@ def start(
         "data": experiment.data.name,
         "origin": _plain(experiment.data.origin),
         "fingerprint": fingerprint(experiment.data),
+        "division": "whole" if whole else "origin and fingerprint alone: there are too many clients",
         "newcomers": sorted(experiment.data.newcomers),
         "clients": len(experiment.data),
         "rounds": experiment.rounds,
@@ -53,7 +62,8 @@ def start(
         "budget": budget,
         "status": "running",
     }
-    with Store.create(folder, about) as store:
+    manifest = manifest_of(experiment.data, pool) if whole else None
+    with Store.create(folder, about, facts_of(experiment), manifest) as store:
         return _carry_on(experiment, store, on_round)
 
 
@@ -92,6 +102,15 @@ def replica(settings: Mapping[str, Any], number: int) -> dict[str, Any]:
 def find_runs(folder: Path) -> list[Path]:
     """The runs in a folder and below it."""
     return sorted(path.parent for path in folder.rglob(DATABASE))
+
+
+def _prepared(settings: Mapping[str, Any]) -> tuple[Experiment, Pool | None]:
+    """The experiment, and its data before they were divided, unless they come divided."""
+    found = pool_and_division(data_of(settings), "data")
+    if isinstance(found, Federation):
+        return make({**settings, "data": found}), None
+    pool, division = found
+    return make({**settings, "data": federate(pool, **division)}), pool
 
 
 def _carry_on(experiment: Experiment, store: Store, on_round: OnRound | None) -> Result:

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich import progress as bars
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from .evaluation import Model, Summary
     from .federation import Federation
     from .result import Progress, Result
+    from .runs.gains import Gain
     from .runs.view import View
 
     OnRound = Callable[[str, Progress], None]
@@ -129,6 +131,42 @@ def print_run(view: "View") -> None:
         output.print(ORACLE)
     if about["status"] != "done":
         output.print(f"Continue with: partita resume {view.folder}")
+
+
+def print_gains(view: "View", gains: "list[Gain]") -> None:
+    """Beside a run's scores: the floor, the baselines, and whom it hurt."""
+    if not gains:
+        return
+    missing = view.about["baselines"] and "baselines" not in view.analyses
+    if missing and view.about["status"] == "done":
+        output.print(f"The baselines are not done. Continue with: partita resume {view.folder}")
+    metric = view.about["metric"]
+    rows = table("compared with", f"its {metric}", "gain", "worst decile", "clients hurt")
+    for gain in gains:
+        rows.add_row(
+            escape(gain.over),
+            score(gain.macro, metric),
+            _change(gain.mean, metric),
+            _change(gain.worst_decile, metric),
+            f"{len(gain.hurt)} of {len(gain.clients)} ({100 * gain.share:.0f} %)",
+        )
+    output.print(rows)
+    output.print("Gains of the model * on test data, client by client; hurt: worse than with that baseline.")
+    for gain in gains:
+        if gain.hurt:
+            more = ", ..." if len(gain.hurt) > MOST_CLIENTS else ""
+            listed = ", ".join(map(str, gain.hurt[:MOST_CLIENTS]))
+            output.print(f"Worse than {escape(gain.over)}: {listed}{more}")
+    for problem in view.analyses.get("baselines_failed", []):
+        output.print(f"No {problem['name']}: {escape(problem['problem'])}")
+
+
+def _change(value: float, metric: str) -> str:
+    return f"{100 * value:+.1f}" if metric == "accuracy" else f"{value:+.3f}"
+
+
+def tell_waiting(folder: Path) -> None:
+    tell(f"Another process is working on {folder}; waiting for it. Ctrl-C stops this one, and nothing is lost.")
 
 
 def print_runs(views: "list[View]") -> None:

@@ -4,6 +4,7 @@ import json
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -34,9 +35,13 @@ def run(
     save: Annotated[bool, typer.Option(help="Keep the run, so that it can be resumed and shown.")] = True,
     seeds: Annotated[int, typer.Option(help="Repeat under so many seeds, on the same division of data.")] = 1,
     commit_every: Annotated[int, typer.Option(help="Rounds between commits.")] = 1,
+    baselines: Annotated[bool, typer.Option(help="Make the baselines too, or use those that are there.")] = True,
     as_json: AsJson = False,
 ) -> None:
     """Run an experiment and show its result. The run is kept in a folder, and can be resumed if it is interrupted.
+
+    Beside it come baselines on the same clients: local training, the global model, and that fine-tuned. They are runs
+    of their own in the folder `baselines` beside the run, made once and used again by later runs.
 
     Examples:
 
@@ -56,37 +61,62 @@ def run(
     settings = read(file, [*(f"{key}={value}" for key, value in options.items() if value is not None), *changes])
     use_one_thread()
     if seeds > 1:
-        _replicate(settings, seeds, output, commit_every, as_json)
+        _replicate(settings, seeds, output, commit_every, baselines, as_json)
         return
     if not save:
         with terminal.show_progress(not as_json) as on_round:
             result = make(settings).run(on_round)
         _show(result, {"settings": settings}, as_json)
         return
-    from ..runs.run import new_folder, start
+    from ..runs.run import new_folder
 
     folder = output or new_folder(Path("runs"), settings)
-    with _resumable(folder), terminal.show_progress(not as_json) as on_round:
-        result = start(settings, folder, interval=commit_every, on_round=on_round)
-    _show(result, {"settings": settings, "run": str(folder)}, as_json)
+    place = folder.parent if baselines else None
+    result = _start(settings, folder, place, commit_every, as_json)
+    _show(result, {"settings": settings, "run": str(folder)}, as_json, folder)
     if not as_json:
         terminal.tell(f"Kept in {folder}. Show it again with: partita show {folder}")
 
 
-def _replicate(settings: dict[str, Any], seeds: int, output: Path | None, commit_every: int, as_json: bool) -> None:
+def _start(settings: dict[str, Any], folder: Path, beside: Path | None, commit_every: int, as_json: bool) -> "Result":
+    """A new run, with its baselines in a folder beside others, unless there are to be none."""
+    from ..runs.completion import complete
+    from ..runs.run import BASELINES, start
+
+    place = beside / BASELINES if beside else None
+    with _resumable(folder), terminal.show_progress(not as_json) as on_round:
+        result = start(settings, folder, interval=commit_every, baselines=place, on_round=on_round)
+        complete(folder, on_round, terminal.tell_waiting)
+    return result
+
+
+def _go_on(folder: Path, as_json: bool) -> "Result":
+    """A run that is there already, with the baselines that it asks for."""
+    from ..runs.completion import complete
+    from ..runs.run import resume
+
+    with _resumable(folder), terminal.show_progress(not as_json) as on_round:
+        result = resume(folder, on_round=on_round)
+        complete(folder, on_round, terminal.tell_waiting)
+    return result
+
+
+def _replicate(
+    settings: dict[str, Any], seeds: int, output: Path | None, commit_every: int, baselines: bool, as_json: bool
+) -> None:
     """Runs that differ in the seed alone, each in a folder below; those that are done already are left as they are."""
-    from ..runs.run import new_folder, replica, resume, start
+    from ..runs.database import DATABASE
+    from ..runs.run import new_folder, replica
     from ..runs.view import view
 
     folder = output or new_folder(Path("runs"), settings)
     for number in range(seeds):
         changed = replica(settings, number)
         place = folder / f"seed-{changed['seed']}"
-        with _resumable(place), terminal.show_progress(not as_json) as on_round:
-            if (place / "run.sqlite").exists():
-                resume(place, on_round=on_round)
-            else:
-                start(changed, place, interval=commit_every, on_round=on_round)
+        if (place / DATABASE).exists():
+            _go_on(place, as_json)
+        else:
+            _start(changed, place, folder.parent if baselines else None, commit_every, as_json)
     views = [view(path) for path in sorted(folder.glob("seed-*"))]
     if as_json:
         print(json.dumps([each.as_dict() for each in views]))
@@ -97,28 +127,29 @@ def _replicate(settings: dict[str, Any], seeds: int, output: Path | None, commit
 def resume(run: Folder, as_json: AsJson = False) -> None:
     """Continue an interrupted run where it was; the result is the same to the bit as without the interruption.
 
+    Baselines that the run asks for and that are not done are continued too.
+
     Example: partita resume runs/fedper-digits-1
     """
-    from ..runs.run import resume as carry_on
-
     use_one_thread()
-    with _resumable(run), terminal.show_progress(not as_json) as on_round:
-        result = carry_on(run, on_round=on_round)
-    _show(result, {"run": str(run)}, as_json)
+    _show(_go_on(run, as_json), {"run": str(run)}, as_json, run)
 
 
 def show(run: Folder, as_json: AsJson = False) -> None:
-    """Show a run: what it is, how far it got, and its scores.
+    """Show a run: what it is, how far it got, its scores, and each client's gain over the baselines.
 
     Example: partita show runs/fedper-digits-1
     """
+    from ..runs.gains import gains_of
     from ..runs.view import view
 
     found = view(run)
+    gains = gains_of(found)
     if as_json:
-        print(json.dumps(found.as_dict()))
+        print(json.dumps({**found.as_dict(), "gains": [asdict(gain) for gain in gains]}))
     else:
         terminal.print_run(found)
+        terminal.print_gains(found, gains)
 
 
 def list_runs(
@@ -215,8 +246,15 @@ def _resumable(folder: Path) -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _show(result: "Result", origin: dict[str, Any], as_json: bool) -> None:
+def _show(result: "Result", origin: dict[str, Any], as_json: bool, folder: Path | None = None) -> None:
+    from ..runs.gains import gains_of
+    from ..runs.view import view
+
+    kept = view(folder) if folder else None
+    gains = gains_of(kept) if kept else []
     if as_json:
-        print(json.dumps({**origin, **result.as_dict()}))
-    else:
-        terminal.print_result(result)
+        print(json.dumps({**origin, **result.as_dict(), "gains": [asdict(gain) for gain in gains]}))
+        return
+    terminal.print_result(result)
+    if kept:
+        terminal.print_gains(kept, gains)

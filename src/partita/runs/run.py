@@ -1,6 +1,7 @@
 """How is an experiment run so that nothing is lost? In a folder of its own, and resumed from there."""
 
 import datetime
+import os
 import re
 from collections.abc import Mapping
 from itertools import count
@@ -26,6 +27,8 @@ from .store import Store
 INTERVAL = 1
 BUDGET = 1 << 30
 """Bytes of clients' states in memory; beyond that they are read from the store."""
+BASELINES = "baselines"
+"""The folder that holds the baselines of the runs beside it."""
 MOST_CLIENTS = 100_000
 """Up to so many, a run keeps who has which rows; beyond, where the division came from and its fingerprint."""
 
@@ -36,9 +39,13 @@ def start(
     *,
     interval: int = INTERVAL,
     budget: int = BUDGET,
+    baselines: Path | None = None,
     on_round: OnRound | None = None,
 ) -> Result:
-    """Run an experiment in a new folder; commits every `interval` rounds."""
+    """Run an experiment in a new folder; commits every `interval` rounds.
+
+    `baselines` is the folder where those of the run are to be found or made, which `add_baselines` does.
+    """
     if interval < 1:
         raise PartitaError(f"A commit every {interval} rounds: it must be at least 1.")
     experiment, pool = _prepared(settings)
@@ -60,6 +67,7 @@ def start(
         "started": _now(),
         "interval": interval,
         "budget": budget,
+        "baselines": os.path.relpath(baselines, folder) if baselines else None,
         "status": "running",
     }
     manifest = manifest_of(experiment.data, pool) if whole else None
@@ -100,8 +108,9 @@ def replica(settings: Mapping[str, Any], number: int) -> dict[str, Any]:
 
 
 def find_runs(folder: Path) -> list[Path]:
-    """The runs in a folder and below it."""
-    return sorted(path.parent for path in folder.rglob(DATABASE))
+    """The runs in a folder and below it; baselines only of a folder that is theirs."""
+    found = (path.parent for path in folder.rglob(DATABASE))
+    return sorted(path for path in found if BASELINES not in path.relative_to(folder).parts)
 
 
 def _prepared(settings: Mapping[str, Any]) -> tuple[Experiment, Pool | None]:

@@ -61,6 +61,7 @@ class View:
             "chosen_round": self.chosen_round,
             "scores": {str(at): {m: asdict(s) for m, s in self.summaries(at).items()} for at in self.evaluated},
             "records": [asdict(record) for record in self.records],
+            "analyses": self.analyses,
         }
 
     @property

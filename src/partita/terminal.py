@@ -198,29 +198,31 @@ def _print_scores(metric: str, models: "Mapping[Model, Summary]", used: str, new
     output.print("* the model that the method is meant to be used with; mean and spread are over clients")
 
 
-def print_comparison(results: "dict[str, Result]") -> None:
-    """Methods side by side, on the same clients, with local training and FedAvg among them."""
-    from .distribution import floor
-
-    alone = {record.client: record.score for record in results["local"].select()}
-    base = {name: results[name].accuracy().macro for name in ("local", "fedavg")}
-    rows = table("method", "test accuracy", "worst decile", "over local", "over fedavg", "hurt", "MB/round")
-    for name, result in results.items():
-        summary = result.accuracy()
+def print_comparison(views: "Mapping[str, View]", gains: "Mapping[str, list[Gain]]") -> None:
+    """Methods side by side, on the same clients."""
+    rows = table(
+        "method", "test accuracy", "worst decile", "floor", "over local", "hurt", "over global", "hurt", "MB/round"
+    )
+    for name, view in views.items():
+        summary = view.summaries()[view.about["model"]]
+        known = {gain.over: gain for gain in gains[name]}
+        against = [
+            (_change(known[over].mean, "accuracy"), str(len(known[over].hurt))) if over in known else ("-", "-")
+            for over in ("local", "global")
+        ]
         rows.add_row(
-            name,
+            escape(name),
             spread(summary),
-            f"{100 * summary.worst_decile:.1f} %",
-            f"{100 * (summary.macro - base['local']):+.1f}",
-            f"{100 * (summary.macro - base['fedavg']):+.1f}",
-            f"{sum(record.score < alone[record.client] for record in result.select())}",
-            f"{result.bytes_per_round / 1e6:.2f}",
+            score(summary.worst_decile, "accuracy"),
+            score(view.analyses["floor"]["macro"], "accuracy"),
+            *(cell for pair in against for cell in pair),
+            f"{view.bytes_per_round / 1e6:.2f}",
         )
     output.print(rows)
-    one = next(iter(results.values()))
+    about = next(iter(views.values())).about
     output.print(
-        f"\nMean ± spread over {len(one.data)} clients after {one.rounds} rounds; hurt: clients worse off than alone.\n"
-        f"Always answering a client's commonest label gives {100 * floor(one.data).macro:.1f} %. One seed: "
+        f"\nMean ± spread over {about['clients']} clients after {about['rounds']} rounds. Floor: always answering a "
+        "client's commonest label.\nHurt: clients worse off than alone, or than with the global model. One seed: "
         "differences of a few points mean little."
     )
 

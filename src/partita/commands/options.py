@@ -1,9 +1,14 @@
-"""What do commands have in common? Their arguments."""
+"""What do commands have in common? Their arguments, and how they are interrupted."""
 
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from .. import terminal
 
 Overrides = Annotated[
     list[str] | None,
@@ -18,3 +23,25 @@ def use_one_thread() -> None:
     import torch
 
     torch.set_num_threads(1)
+
+
+@contextmanager
+def interruptible(command: str, at_last: Callable[[], object] | None = None) -> Iterator[None]:
+    """Ctrl-C and SIGTERM drop the round in progress; what came before is kept, and the command continues it.
+
+    `at_last` is done before the end; another Ctrl-C during it ends at once, and loses nothing that was committed.
+    """
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    except KeyboardInterrupt:
+        terminal.tell(f"Interrupted. Nothing that was done is lost; continue with: {command}")
+        if at_last:
+            at_last()
+        raise typer.Exit(130) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)

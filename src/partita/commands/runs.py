@@ -1,11 +1,10 @@
 """Commands that make and show runs."""
 
 import json
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +12,8 @@ import typer
 
 from .. import terminal
 from ..errors import PartitaError
-from .options import AsJson, Folder, Overrides, use_one_thread
+from .options import AsJson, Folder, Overrides, interruptible, use_one_thread
+from .reporting import REPORT, write_report
 
 if TYPE_CHECKING:
     from ..result import Result
@@ -87,6 +87,7 @@ def _start(settings: dict[str, Any], folder: Path, beside: Path | None, commit_e
     with _resumable(folder), terminal.show_progress(not as_json) as on_round:
         result = start(settings, folder, interval=commit_every, baselines=place, on_round=on_round)
         complete(folder, on_round, terminal.tell_waiting)
+    write_report([folder], folder / REPORT, tell=not as_json)
     return result
 
 
@@ -98,6 +99,7 @@ def _go_on(folder: Path, as_json: bool) -> "Result":
     with _resumable(folder), terminal.show_progress(not as_json) as on_round:
         result = resume(folder, on_round=on_round)
         complete(folder, on_round, terminal.tell_waiting)
+    write_report([folder], folder / REPORT, tell=not as_json)
     return result
 
 
@@ -229,21 +231,14 @@ def compare(
     print(table(made, form.value, percent=metric == "accuracy"))
 
 
-@contextmanager
-def _resumable(folder: Path) -> Iterator[None]:
-    """Ctrl-C and SIGTERM drop the round in progress; what came before is kept, and can be continued."""
+def _resumable(folder: Path) -> AbstractContextManager[None]:
+    return interruptible(f"partita resume {folder}", partial(_report, folder))
 
-    def stop(*_: object) -> None:
-        raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    except KeyboardInterrupt:
-        terminal.tell(f"Interrupted. Nothing that was done is lost; continue with: partita resume {folder}")
-        raise typer.Exit(130) from None
-    finally:
-        signal.signal(signal.SIGTERM, before)
+def _report(folder: Path) -> None:
+    """Of what is committed, if anything is."""
+    if (folder / "run.sqlite").exists():
+        write_report([folder], folder / REPORT)
 
 
 def _show(result: "Result", origin: dict[str, Any], as_json: bool, folder: Path | None = None) -> None:

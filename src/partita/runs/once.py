@@ -28,13 +28,18 @@ def folder_for(name: str, settings: Mapping[str, Any], place: Path, fingerprint:
 
 
 def run_once(
-    settings: Mapping[str, Any], folder: Path, on_round: OnRound | None = None, on_wait: OnWait | None = None
+    settings: Mapping[str, Any],
+    folder: Path,
+    on_round: OnRound | None = None,
+    on_wait: OnWait | None = None,
+    *,
+    baselines: Path | None = None,
 ) -> None:
     """Start the run, or resume it, or leave it if it is done. Another process that works on it is waited for."""
     waited = False
     while True:
         try:
-            _go_on(settings, folder, on_round)
+            _go_on(settings, folder, on_round, baselines)
             return
         except BusyError:
             if on_wait and not waited:
@@ -43,9 +48,9 @@ def run_once(
             time.sleep(PAUSE)
 
 
-def _go_on(settings: Mapping[str, Any], folder: Path, on_round: OnRound | None) -> None:
+def _go_on(settings: Mapping[str, Any], folder: Path, on_round: OnRound | None, baselines: Path | None) -> None:
     if not (folder / DATABASE).exists():
-        start(settings, folder, on_round=on_round)
+        start(settings, folder, baselines=baselines, on_round=on_round)
         return
     with Store.open(folder) as store:
         done = store.about["status"] == "done"

@@ -37,7 +37,7 @@ LAYERS = (
     "algorithms data models runners",
     "checks comparison evaluation registry representation tasks traffic",
     "tables",
-    "result",
+    "analyses result",
     "simulation",
     "describe settings",
     "experiment",

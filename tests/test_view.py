@@ -28,5 +28,16 @@ def test_the_round_is_chosen_on_validation_data_alone(metric: str) -> None:
     assert view.summaries()["before_local"] == view.summaries(8)["before_local"]
 
 
+@pytest.mark.parametrize("metric", ["accuracy", "RMSE"])
+def test_the_best_round_on_test_data_is_told_on_request_alone(metric: str) -> None:
+    view = run(metric, {2: (5, 9), 4: (8, 1), 6: (8, 10), 8: (7, 10)})
+    assert view.oracle_round == 6
+    assert "oracle" not in view.as_dict()
+    found = view.as_dict(oracle=True)["oracle"]
+    assert found["round"] == 6
+    assert found["scores"]["before_local"]["macro"] == (1 if metric == "accuracy" else 0)
+
+
 def test_nothing_is_chosen_before_anything_is_known() -> None:
     assert run("accuracy", {}).chosen_round is None
+    assert run("accuracy", {}).as_dict(oracle=True)["oracle"] == {"round": None, "scores": {}}

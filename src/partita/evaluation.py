@@ -1,7 +1,7 @@
 """How good is a model, on whose data, and which model?"""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -9,7 +9,7 @@ import torch
 
 from .algorithm import Algorithm
 from .client import Client
-from .errors import DivergedError
+from .errors import DivergedError, PartitaError
 from .objectives import Measures
 from .randomness import seeded
 from .samples import Samples
@@ -18,6 +18,9 @@ from .tensors import Tensors
 Model = Literal["initial", "before_local", "after_local", "after_finetune"]
 """initial: of a client without a state of its own; before_local: what a client has after the download; after_local:
 after its training in the round; after_finetune: before_local and then fine-tuned, where the method fine-tunes."""
+
+QUANTILES = (10, 25, 50, 75, 90)
+"""Percent of clients."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +52,15 @@ class Summary:
     micro: float
     macro: float
     std: float
+    """Over clients, as of a population: 0 for one client."""
     worst_decile: float
+    """The mean of the worst tenth of the clients, rounded down, at least of one."""
     clients: int
+    """How many the numbers are of: those with samples."""
+    quantiles: Mapping[int, float]
+    """By percent, from small scores to large ones; between two clients on the straight line."""
+    left_out: int = 0
+    """Clients without a sample of this role: they have no score."""
 
 
 def measure(algorithm: Algorithm, client: Client, tensors: Tensors, samples: Samples, batch: int) -> Measures:
@@ -72,13 +82,20 @@ def measure(algorithm: Algorithm, client: Client, tensors: Tensors, samples: Sam
     return total
 
 
-def summarize(records: Iterable[Record]) -> Summary:
-    """Of records of one model, role and round."""
-    chosen: Sequence[Record] = list(records)
+def summarize(records: Iterable[Record], left_out: int = 0) -> Summary:
+    """Of records of one model, role and round; `left_out` counts the clients of whom there is none.
+
+    A record of no samples is left out and counted too.
+    """
+    given: Sequence[Record] = list(records)
+    chosen = [record for record in given if record.count]
+    if not chosen:
+        raise PartitaError("There is nothing to summarize: no client has samples in this role.")
     errors = any(record.correct is None for record in chosen)
-    each = sorted((record.score for record in chosen), reverse=errors)
+    each = sorted(record.score for record in chosen)
     mean = sum(each) / len(each)
-    worst = each[: max(len(each) // 10, 1)]
+    count = max(len(each) // 10, 1)
+    worst = each[-count:] if errors else each[:count]
     together = replace(
         chosen[0],
         count=sum(record.count for record in chosen),
@@ -91,4 +108,14 @@ def summarize(records: Iterable[Record]) -> Summary:
         std=(sum((score - mean) ** 2 for score in each) / len(each)) ** 0.5,
         worst_decile=sum(worst) / len(worst),
         clients=len(each),
+        quantiles={percent: quantile(each, percent) for percent in QUANTILES},
+        left_out=left_out + len(given) - len(chosen),
     )
+
+
+def quantile(ordered: Sequence[float], percent: float) -> float:
+    """Of numbers in order: that at percent / 100 of the way from the first to the last."""
+    place = (len(ordered) - 1) * percent / 100
+    below = math.floor(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (place - below) * (ordered[above] - ordered[below])

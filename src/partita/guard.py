@@ -15,6 +15,9 @@ WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 PRIOR = 10.0
 """So many validation samples of a client's own weigh as much as those of all; see docs/guard.md."""
 
+EQUAL = 1e-9
+"""Losses that differ by no more are equal: two models that agree differ in the last bits of their mixture."""
+
 
 def mixture(personal: Tensor, shared: Tensor, weight: float, kind: Kind) -> Tensor:
     """Outputs that stand for a mixture of answers: of class probabilities (as logarithms), or of numbers."""
@@ -48,4 +51,4 @@ def choose(losses: Sequence[Sequence[float]], counts: Sequence[int], prior: floa
         [(own + pull * common) / (count + pull) for own, common in zip(row, population, strict=True)]
         for row, count, pull in zip(losses, counts, pulls, strict=True)
     ]
-    return [row.index(min(row)) for row in shrunk]
+    return [next(place for place, loss in enumerate(row) if loss <= min(row) + EQUAL) for row in shrunk]

@@ -98,11 +98,12 @@ def linear_cka(one: Tensor, other: Tensor) -> float:
 
 def layer_similarity(task: Task, weights: Sequence[Tensors]) -> dict[str, Tensor]:
     """For each layer, the cosine of every two clients' parameters: (clients, clients), 0 where all of them are 0."""
-    found = {}
-    for layer, names in _layers(task).items():
-        rows = F.normalize(torch.stack([_joined(each, names, weights[0]) for each in weights]))
-        found[layer] = (rows @ rows.T).clamp(-1, 1)
-    return found
+    return {layer: _cosines(weights, names) for layer, names in _layers(task).items()}
+
+
+def network_similarity(task: Task, weights: Sequence[Tensors]) -> Tensor:
+    """The cosine of every two clients' parameters, all layers together: (clients, clients)."""
+    return _cosines(weights, task.network.parameters)
 
 
 def layer_cka(
@@ -157,6 +158,11 @@ def _layers(task: Task) -> dict[str, Names]:
     network = task.network
     own = (tuple(name for name in unit if name not in network.buffers) for unit in network.units)
     return {names[0].rpartition(".")[0] or names[0]: names for names in own if names}
+
+
+def _cosines(weights: Sequence[Tensors], names: Names) -> Tensor:
+    rows = F.normalize(torch.stack([_joined(each, names, weights[0]) for each in weights]))
+    return (rows @ rows.T).clamp(-1, 1)
 
 
 def _joined(weights: Mapping[str, Tensor], names: Names, first: Mapping[str, Tensor]) -> Tensor:

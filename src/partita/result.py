@@ -91,7 +91,10 @@ class Result:
         newcomers: bool = False,
     ) -> Summary:
         """The score over clients: accuracy, or for regression the root of the mean squared error."""
-        return summarize(self.select(model, round=round, role=role, newcomers=newcomers))
+        chosen = self.select(model, round=round, role=role, newcomers=newcomers)
+        at = (chosen[0].model, chosen[0].round)
+        known = {each.client for each in self.records if (each.model, each.round) == at}
+        return summarize(chosen, sum((each in self.data.newcomers) == newcomers for each in known) - len(chosen))
 
     @property
     def bytes_per_round(self) -> float:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .federation import Federation
     from .result import Progress, Result
     from .runs.gains import Gain
+    from .runs.target import Reached
     from .runs.view import View
 
     OnRound = Callable[[str, Progress], None]
@@ -61,6 +62,24 @@ def show_progress(show: bool) -> "Iterator[OnRound]":
                 tell(f"{stage}: round {progress.round}/{progress.rounds}, {progress.metric} {reached}")
 
         yield line
+
+
+@contextmanager
+def show_clients(show: bool) -> "Iterator[Callable[[str, int, int], None]]":
+    """Of something that looks at clients one after another: a bar on a terminal, a line at its end elsewhere."""
+    if show and messages.is_terminal:
+        columns = (bars.TextColumn("{task.description}"), bars.BarColumn(), bars.MofNCompleteColumn())
+        with bars.Progress(*columns, bars.TimeRemainingColumn(), console=messages) as shown:
+            known: dict[str, bars.TaskID] = {}
+
+            def advance(name: str, done: int, total: int) -> None:
+                if name not in known:
+                    known[name] = shown.add_task(name, total=total)
+                shown.update(known[name], completed=done)
+
+            yield advance
+    else:
+        yield lambda name, done, total: tell(f"{name}: {total} clients") if show and done == total else None
 
 
 def tell(text: str, style: str = "", kind: str = "") -> None:
@@ -109,8 +128,8 @@ def print_result(result: "Result") -> None:
         output.print(ORACLE)
 
 
-def print_run(view: "View") -> None:
-    """A stored run: what it is, how far it got, and its scores."""
+def print_run(view: "View", *, oracle: bool = False) -> None:
+    """A stored run: what it is, how far it got, and its scores; what is best on test data only if asked for."""
     about = view.about
     output.print(
         f"[bold]{escape(about['label'])}[/], {about['clients']} clients of {escape(about['data'])}: {about['status']}"
@@ -127,6 +146,10 @@ def print_run(view: "View") -> None:
         if chosen is not None and chosen != view.evaluated[-1]:
             reached = spread(view.summaries(chosen)[about["model"]], about["metric"])
             output.print(f"Round {chosen} is best on validation data; its test {about['metric']}: {reached}")
+        best = view.oracle_round if oracle else None
+        if best is not None:
+            reached = spread(view.summaries(best)[about["model"]], about["metric"])
+            output.print(f"[bold]Oracle:[/] round {best} is best on the test data themselves: {reached}")
     if about["oracle_validation"]:
         output.print(ORACLE)
     if about["status"] != "done":
@@ -169,6 +192,16 @@ def tell_waiting(folder: Path) -> None:
     tell(f"Another process is working on {folder}; waiting for it. Ctrl-C stops this one, and nothing is lost.")
 
 
+def print_target(view: "View", target: float, reached: "Reached | None") -> None:
+    wanted = f"A mean test {view.about['metric']} of {score(target, view.about['metric'])}"
+    if reached is None:
+        output.print(f"{wanted} was not reached in the {len(view.evaluated)} rounds that were evaluated.")
+    else:
+        output.print(
+            f"{wanted} was reached by round {reached.round}, {reached.seconds:.1f} s and {reached.bytes / 1e6:.2f} MB."
+        )
+
+
 def print_runs(views: "list[View]") -> None:
     rows = table("run", "method", "data", "rounds", "score", "status")
     for view in views:
@@ -185,7 +218,7 @@ def print_runs(views: "list[View]") -> None:
 
 
 def _print_scores(metric: str, models: "Mapping[Model, Summary]", used: str, newcomers: "Summary | None") -> None:
-    rows = table(f"test {metric}", "mean ± spread", "all samples", "worst decile")
+    rows = table(f"test {metric}", "mean ± spread", "all samples", "worst decile", "quantiles 10 | 25 | 50 | 75 | 90 %")
     order: tuple[Model, ...] = ("initial", "before_local", "after_local", "after_finetune")
     named = {
         model.replace("_", " ") + (" *" if model == used else ""): models[model] for model in order if model in models
@@ -193,9 +226,13 @@ def _print_scores(metric: str, models: "Mapping[Model, Summary]", used: str, new
     if newcomers:
         named["new clients *"] = newcomers
     for name, summary in named.items():
-        rows.add_row(name, spread(summary, metric), score(summary.micro, metric), score(summary.worst_decile, metric))
+        quantiles = " | ".join(score(value, metric).removesuffix(" %") for value in summary.quantiles.values())
+        alone, worst = score(summary.micro, metric), score(summary.worst_decile, metric)
+        rows.add_row(name, spread(summary, metric), alone, worst, quantiles)
     output.print(rows)
     output.print("* the model that the method is meant to be used with; mean and spread are over clients")
+    if left_out := max((summary.left_out for summary in models.values()), default=0):
+        output.print(f"Left out: {left_out} clients without test samples.")
 
 
 def print_comparison(views: "Mapping[str, View]", gains: "Mapping[str, list[Gain]]") -> None:

@@ -137,21 +137,35 @@ def resume(run: Folder, as_json: AsJson = False) -> None:
     _show(_go_on(run, as_json), {"run": str(run)}, as_json, run)
 
 
-def show(run: Folder, as_json: AsJson = False) -> None:
+def show(
+    run: Folder,
+    oracle: Annotated[bool, typer.Option("--oracle", help="Also the round that is best on test data.")] = False,
+    target: Annotated[float | None, typer.Option(help="Also rounds, time and bytes to this mean test score.")] = None,
+    as_json: AsJson = False,
+) -> None:
     """Show a run: what it is, how far it got, its scores, and each client's gain over the baselines.
 
-    Example: partita show runs/fedper-digits-1
+    Examples:
+
+    partita show runs/fedper-digits-1
+
+    partita show runs/fedper-digits-1 --target 0.9
     """
     from ..runs.gains import gains_of
+    from ..runs.target import reached
     from ..runs.view import view
 
     found = view(run)
     gains = gains_of(found)
+    at = reached(found, target) if target is not None else None
     if as_json:
-        print(json.dumps({**found.as_dict(), "gains": [asdict(gain) for gain in gains]}))
-    else:
-        terminal.print_run(found)
-        terminal.print_gains(found, gains)
+        more = {} if target is None else {"target": {"score": target, "reached": asdict(at) if at else None}}
+        print(json.dumps({**found.as_dict(oracle=oracle), "gains": [asdict(gain) for gain in gains], **more}))
+        return
+    terminal.print_run(found, oracle=oracle)
+    terminal.print_gains(found, gains)
+    if target is not None:
+        terminal.print_target(found, target, at)
 
 
 def list_runs(

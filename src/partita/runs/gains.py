@@ -61,6 +61,7 @@ def scores(run: View, model: str) -> dict[int, float]:
         record.client: record.score
         for record in run.records
         if (record.round, record.role, record.model) == (last, "test", model)
+        and record.count
         and record.client not in run.about["newcomers"]
     }
 

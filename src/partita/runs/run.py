@@ -20,6 +20,7 @@ from ..tensors import Tensors
 from .database import DATABASE
 from .environment import environment
 from .facts import facts_of
+from .models import experiment_of
 from .recorder import Recorder
 from .states import States
 from .store import Store
@@ -78,14 +79,7 @@ def start(
 def resume(folder: Path, *, on_round: OnRound | None = None) -> Result:
     """Go on where a run was; a run that is done is only read."""
     with Store.open(folder, write=True) as store:
-        about = store.about
-        experiment = make(about["settings"])
-        if fingerprint(experiment.data) != about["fingerprint"]:
-            raise PartitaError(
-                f"The data are not those that {folder} was started with: values or division differ. Restore "
-                "the files (PARTITA_DATA), or start a new run."
-            )
-        return _carry_on(experiment, store, on_round)
+        return _carry_on(experiment_of(folder, store.about), store, on_round)
 
 
 def new_folder(parent: Path, settings: Mapping[str, Any]) -> Path:

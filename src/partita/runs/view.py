@@ -36,23 +36,35 @@ class View:
         """Scores by model after a round, by default the last that was evaluated."""
         at = round if round is not None else max(self.evaluated, default=0)
         chosen: dict[Model, list[Record]] = {}
+        known: dict[Model, set[int]] = {}
         for record in self.records:
             new = record.client in self.about["newcomers"]
-            if record.round == at and record.role == role and new == newcomers:
-                chosen.setdefault(record.model, []).append(record)
-        return {model: summarize(records) for model, records in chosen.items()}
+            if record.round == at and new == newcomers:
+                known.setdefault(record.model, set()).add(record.client)
+                if record.role == role:
+                    chosen.setdefault(record.model, []).append(record)
+        return {model: summarize(records, len(known[model]) - len(records)) for model, records in chosen.items()}
 
     @property
     def chosen_round(self) -> int | None:
         """The evaluated round that is best on validation data, the first of equals; test data have no say."""
-        scores = {at: self.summaries(at, role="validation").get(self.about["model"]) for at in self.evaluated}
+        return self._best_round("validation")
+
+    @property
+    def oracle_round(self) -> int | None:
+        """The evaluated round that is best on test data: what nobody can know in use, and what some publish."""
+        return self._best_round("test")
+
+    def _best_round(self, role: Literal["validation", "test"]) -> int | None:
+        scores = {at: self.summaries(at, role=role).get(self.about["model"]) for at in self.evaluated}
         known = {at: summary.macro for at, summary in scores.items() if summary}
         sign = 1 if self.about["metric"] == "accuracy" else -1
         return max(known, key=lambda at: (sign * known[at], -at)) if known else None
 
-    def as_dict(self) -> dict[str, Any]:
-        """For machines."""
+    def as_dict(self, *, oracle: bool = False) -> dict[str, Any]:
+        """For machines; what is best on test data only if asked for."""
         return {
+            **({"oracle": self._as_oracle()} if oracle else {}),
             **self.about,
             "folder": str(self.folder),
             "done": self.done,
@@ -60,9 +72,14 @@ class View:
             "seconds_per_round": self.seconds_per_round,
             "chosen_round": self.chosen_round,
             "scores": {str(at): {m: asdict(s) for m, s in self.summaries(at).items()} for at in self.evaluated},
+            "newcomer_scores": {m: asdict(s) for m, s in self.summaries(newcomers=True).items()},
             "records": [asdict(record) for record in self.records],
             "analyses": self.analyses,
         }
+
+    def _as_oracle(self) -> dict[str, Any]:
+        best = self.oracle_round
+        return {"round": best, "scores": {m: asdict(s) for m, s in self.summaries(best).items()}}
 
     @property
     def bytes_per_round(self) -> float:

@@ -476,7 +476,7 @@ def test_a_report_is_written_after_a_run(ask: Ask, reports: list[tuple[list[Path
 def test_what_was_interrupted_has_a_report_too(
     ask: Ask, reports: list[tuple[list[Path], Path]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(*given: object) -> None:
+    def interrupt(*given: object, **more: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("partita.runs.completion.add_baselines", interrupt)

@@ -12,7 +12,7 @@ from .pool import Kind
 
 WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 """Of the personal model; the rest is the global one's."""
-PRIOR = 10.0
+PRIOR = 4.0
 """So many validation samples of a client's own weigh as much as those of all; see docs/guard.md."""
 
 EQUAL = 1e-9

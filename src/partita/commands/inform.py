@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from .. import terminal
+from .. import standings, terminal
 from ..errors import PartitaError
 from .options import AsJson, Overrides, interruptible, use_one_thread
 from .reporting import REPORT, write_report
@@ -106,5 +106,5 @@ def demo(
         }
         print(json.dumps(told))
     else:
-        terminal.print_comparison(views, gains)
+        standings.print_comparison(views, gains)
     write_report([view.folder for view in views.values()], output / REPORT, tell=not as_json)

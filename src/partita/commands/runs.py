@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .. import terminal
+from .. import standings, terminal
 from ..errors import PartitaError
 from .options import AsJson, Folder, Overrides, interruptible, use_one_thread
 from .reporting import REPORT, write_report
@@ -163,7 +163,7 @@ def show(
         print(json.dumps({**found.as_dict(oracle=oracle), "gains": [asdict(gain) for gain in gains], **more}))
         return
     terminal.print_run(found, oracle=oracle)
-    terminal.print_gains(found, gains)
+    standings.print_gains(found, gains)
     if target is not None:
         terminal.print_target(found, target, at)
 
@@ -266,4 +266,4 @@ def _show(result: "Result", origin: dict[str, Any], as_json: bool, folder: Path 
         return
     terminal.print_result(result)
     if kept:
-        terminal.print_gains(kept, gains)
+        standings.print_gains(kept, gains)

@@ -12,7 +12,9 @@ import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from typer.testing import CliRunner
@@ -268,22 +270,52 @@ def test_demo_for_machines(ask: Ask) -> None:
     results = json.loads(answer.out)
     assert list(results) == ["local", "fedavg", "fedavg + fine-tune", "fedper", "fedbabu", "fedalt", "flayer"]
     for result in results.values():
-        assert (result["rounds"], result["data"], result["accuracy"]["clients"]) == (1, "digits", 20)
+        assert (result["rounds"], result["data"], result["clients"], result["status"]) == (1, "digits", 20, "done")
+        assert result["scores"]["1"][result["model"]]["clients"] == 20
+        assert [gain["over"] for gain in result["gains"]] == ["floor", "local", "global", "global + fine-tune"]
+    assert results["local"]["gains"][1]["mean"] == results["fedavg"]["gains"][2]["mean"] == 0
 
 
-def test_demo(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    chosen = {name: demonstration.METHODS[name] for name in ("local", "fedavg")}
-    monkeypatch.setattr(demonstration, "METHODS", chosen)
-    answer = ask("demo", "--rounds", "1")
+def test_demo(ask: Ask, monkeypatch: pytest.MonkeyPatch, own_folder: Path) -> None:
+    monkeypatch.setattr(demonstration, "METHODS", {"fedavg": demonstration.METHODS["fedavg"]})
+    answer = ask("demo", "--rounds", "1", "-o", "mine")
     assert answer.code == 0
-    assert re.search(r"^local .* \+0\.0 ", answer.out, re.MULTILINE), "local is no better than itself"
-    assert answer.err.splitlines()[0].startswith("local: round 1/1, accuracy ")
+    assert answer.err.splitlines()[0].startswith("fedavg: round 1/1, accuracy ")
+    title, *lines = answer.out.splitlines()
+    assert title.split() == (
+        [
+            "method",
+            "test",
+            "accuracy",
+            "worst",
+            "decile",
+            "floor",
+            "over",
+            "local",
+            "hurt",
+            "over",
+            "global",
+            "hurt",
+            "MB/round",
+        ]
+    )
+    local, fedavg, tuned = (re.split("  +", line.strip()) for line in lines[:3])
+    assert (local[0], local[4:6], local[-1]) == ("local", ["+0.0", "0"], "0.00"), "no better than itself"
+    assert (fedavg[0], fedavg[6:8]) == ("fedavg", ["+0.0", "0"])
+    assert tuned[0] == "fedavg + fine-tune"
+    assert len(list((own_folder / "mine").rglob("run.sqlite"))) == 3
+    again = ask("demo", "--rounds", "1", "-o", "mine")
+    assert (again.out, "round" in again.err) == (answer.out, False), "nothing is run twice"
 
 
 def test_plain_lines_where_there_is_no_terminal() -> None:
     done = subprocess.run([*COMMAND, "run", *SMALL], capture_output=True, text=True, env=ENVIRONMENT, timeout=60)
     assert done.returncode == 0
-    assert re.fullmatch(r"run: round 1/1, accuracy [\d.]+ ± [\d.]+ %\nKept in runs.fedper-digits-1\. .*\n", done.stderr)
+    reached = r"round 1/1, accuracy [\d.]+ ± [\d.]+ %\n"
+    lines = (
+        rf"run: {reached}baseline local: {reached}baseline finetune: {reached}(Report: .*\n)?Kept in runs.fedper.*\n"
+    )
+    assert re.fullmatch(lines, done.stderr)
     assert not CONTROL.search(done.stdout + done.stderr)
 
 
@@ -358,6 +390,17 @@ def test_a_run_is_kept_and_shown(ask: Ask, own_folder: Path) -> None:
     assert len(rows) == 1 + len(told["records"])
 
 
+def test_the_division_of_a_run_is_used_again(ask: Ask) -> None:
+    assert ask("run", "data.split.clients=4", "rounds=1", "-s", "3", "-o", "first").code == 0
+    assert "give --csv FOLDER, or --manifest FILE" in ask("export", "first").err
+    assert ask("export", "first", "--manifest", "division.json").code == 0
+    again = ask("run", "data.split=manifest", "data.split.path=division.json", "rounds=1", "-s", "3", "-o", "second")
+    assert again.code == 0
+    one, other = (json.loads(ask("show", name, "--json").out) for name in ("first", "second"))
+    assert one["fingerprint"] == other["fingerprint"]
+    assert one["records"] == other["records"]
+
+
 def test_what_is_no_run_is_named(ask: Ask) -> None:
     for command in ("show", "resume"):
         answer = ask(command, "nowhere")
@@ -396,3 +439,48 @@ def test_replicas_are_compared(ask: Ask) -> None:
     again = ask("run", "-a", "fedper", *SMALL, "--seeds", "3", "-o", "all/fedper")
     assert again.code == 0, "only the missing seed is run"
     assert "seed-2" in again.out
+
+
+@pytest.fixture
+def reports(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[Path], Path]]:
+    """A writer of reports that notes what it is asked for, and fails for the folder `bad`."""
+    asked: list[tuple[list[Path], Path]] = []
+
+    def write_report(folders: list[Path], path: Path) -> Path:
+        asked.append((list(folders), path))
+        if path.parent.name == "bad":
+            raise OSError("no room")
+        path.write_text("report")
+        return path
+
+    for name in ("partita.reports", "partita.reports.report"):
+        fake = ModuleType(name)
+        fake.__spec__ = ModuleSpec(name, None)
+        monkeypatch.setitem(sys.modules, name, fake)
+    vars(sys.modules["partita.reports.report"])["write_report"] = write_report
+    return asked
+
+
+def test_a_report_is_written_after_a_run(ask: Ask, reports: list[tuple[list[Path], Path]], own_folder: Path) -> None:
+    made = ask("run", *SMALL, "-o", "mine", "--no-baselines")
+    assert made.code == 0
+    assert "Report: mine/report.html" in made.err
+    assert reports == [([Path("mine")], Path("mine/report.html"))]
+    bad = ask("run", *SMALL, "-o", "bad", "--no-baselines", "--json")
+    assert bad.code == 0
+    assert json.loads(bad.out)["run"] == "bad"
+    assert "could not be written: no room" in bad.err
+    assert ask("show", "bad").code == 0
+
+
+def test_what_was_interrupted_has_a_report_too(
+    ask: Ask, reports: list[tuple[list[Path], Path]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*given: object, **more: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("partita.runs.completion.add_baselines", interrupt)
+    made = ask("run", *SMALL, "-o", "mine")
+    assert made.code == 130
+    assert reports == [([Path("mine")], Path("mine/report.html"))]
+    assert made.err.index("partita resume mine") < made.err.index("Report: mine/report.html")

@@ -26,7 +26,7 @@ from partita.models.mlp import mlp
 from partita.pool import Pool, pool
 from partita.samples import Preparation, Samples
 from partita.simulation import simulate
-from partita.split import ROLES, Split
+from partita.split import ROLES, Role, Split
 from partita.splits.dirichlet import dirichlet
 from partita.splits.dirichlet_matched import dirichlet_matched
 from partita.splits.iid import iid
@@ -207,6 +207,33 @@ def test_counts_floor_and_picture() -> None:
     drawn = picture(federation)
     assert drawn.count("<circle") == np.count_nonzero(counts)
     assert drawn.startswith("<svg")
+
+
+def test_the_floor_by_client() -> None:
+    """Client 0 trains on 1, 1, 2 and is tested on 1, 2; client 1 trains on 2 and is tested on 2."""
+    roles: list[dict[Role, torch.Tensor]] = [
+        {
+            "train": torch.tensor([0, 1, 2]),
+            "validation": torch.tensor([], dtype=torch.int64),
+            "test": torch.tensor([3, 4]),
+        },
+        {"train": torch.tensor([5]), "validation": torch.tensor([], dtype=torch.int64), "test": torch.tensor([6])},
+    ]
+    values = torch.tensor([1.0, 1.0, 4.0, 1.0, 5.0, 3.0, 5.0])
+    labels = torch.tensor([1, 1, 2, 1, 2, 2, 2])
+    inputs = torch.zeros(7, 1)
+    found = floor(Federation(Samples(inputs, labels), roles, classes=3))
+    assert (found.clients, found.score, found.macro) == ((0, 1), (0.5, 1.0), 0.75)
+    assert found.micro == pytest.approx(2 / 3)
+    assert floor(Federation(Samples(inputs, labels), roles, classes=3), [1]).score == (1.0,)
+    # The means are 2 and 3: squared errors of 1 + 9 and of 4.
+    errors = floor(Federation(Samples(inputs, values), roles, classes=1, kind="regression"))
+    assert errors.score == pytest.approx((5**0.5, 2.0))
+    assert errors.micro == pytest.approx((14 / 3) ** 0.5)
+    # Of words, those below 4 are no words: client 0 knows 5, 5 and 6 and is asked 5 and 6; client 1 nothing real.
+    words = torch.tensor([[5, 0], [5, 3], [6, 0], [0, 5], [6, 1], [4, 4], [3, 0]])
+    spoken = floor(Federation(Samples(inputs, words), roles, classes=9, kind="next_word"))
+    assert (spoken.clients, spoken.score, spoken.micro) == ((0,), (0.5,), 0.5)
 
 
 def test_augmentation_is_random_by_seed_round_and_client_only() -> None:

@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import hashlib
+import json
 import multiprocessing
 import os
 import random
@@ -10,7 +11,9 @@ import shutil
 import signal
 import sqlite3
 import sys
+import tempfile
 import time
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from multiprocessing.process import BaseProcess
@@ -29,14 +32,19 @@ from partita.algorithms.fedper import fedper
 from partita.errors import DivergedError, PartitaError
 from partita.evaluation import Record
 from partita.experiment import make
+from partita.federation import federate
 from partita.manifests import fingerprint
 from partita.pool import Pool, pool
 from partita.result import Progress, Result
-from partita.runs import run as runs
+from partita.runs import facts, run as runs
 from partita.runs.blobs import pack, unpack
+from partita.runs.database import DATABASE
 from partita.runs.run import BUDGET, find_runs, resume, start
 from partita.runs.states import States
-from partita.runs.store import DATABASE, FORMAT, Store
+from partita.runs.store import FORMAT, Store
+from partita.runs.view import view
+from partita.split import ROLES
+from partita.splits.manifest import manifest as manifest_split
 from partita.tensors import Tensors
 from partita.traffic import Traffic
 from partita.work import Job, Outcome, Workshop
@@ -186,9 +194,10 @@ COLUMNS = {
     "rounds": ["stage", "round", "seconds", "participants"],
     "metrics": ["stage", "round", "client", "model", "role", "count", "correct", "loss"],
     "traffic": ["stage", "round", "client", "group", "down", "up"],
-    "server": ["stage", "round", "state"],
-    "clients": ["stage", "client", "round", "own"],
+    "server": ["stage", "round", "state", "checksum"],
+    "clients": ["stage", "client", "round", "own", "checksum"],
     "analyses": ["name", "value"],
+    "division": ["manifest"],
 }
 
 
@@ -200,15 +209,66 @@ def test_others_can_read_it_and_nothing_is_pickled(tmp_path: Path) -> None:
     for table, columns in COLUMNS.items():
         assert [row[1] for row in connection.execute(f"PRAGMA table_info({table})")] == columns
     for table, columns in COLUMNS.items():
-        texts = [column for column in columns if column not in ("state", "own")]
-        for row in connection.execute(f"SELECT {', '.join(map(repr, texts))} FROM {table}"):
+        texts = [f'"{column}"' for column in columns if column not in ("state", "own", "manifest")]
+        for row in connection.execute(f"SELECT {', '.join(texts) or 1} FROM {table}"):
             assert not any(isinstance(value, bytes) for value in row)
-    [state] = connection.execute("SELECT state FROM server").fetchone()
+    [manifest] = connection.execute("SELECT manifest FROM division").fetchone()
+    assert len(json.loads(zlib.decompress(manifest))["clients"]) == 4
+    [state, found] = connection.execute("SELECT state, checksum FROM server").fetchone()
+    assert found == hashlib.blake2b(state, digest_size=16).hexdigest()
     assert same_tensors(safetensors.torch.load(state), result.state)
     owns = dict(connection.execute("SELECT client, own FROM clients").fetchall())
     connection.close()
     assert owns.keys() == result.own.keys()
     assert all(same_tensors(safetensors.torch.load(blob), result.own[client]) for client, blob in owns.items())
+
+
+def test_the_division_is_rebuilt_to_the_bit(tmp_path: Path) -> None:
+    data = {**SETTINGS["data"], "split": {"name": "dirichlet", "clients": 4, "alpha": 0.5}, "newcomers": 1}
+    start({**SETTINGS, "data": data, "rounds": 1, "seed": 5}, tmp_path)
+    with Store.open(tmp_path) as store:
+        about, manifest = store.about, store.manifest
+    assert about["division"] == "whole"
+    path = tmp_path / "division.json"
+    path.write_text(json.dumps(manifest), encoding="utf-8")
+    again = federate(tiny(), manifest_split(path=str(path)), seed=77)
+    assert fingerprint(again) == about["fingerprint"]
+    assert len(again.newcomers) == 1
+
+
+def test_of_very_many_clients_the_division_is_known_by_its_origin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "MOST_CLIENTS", 3)
+    start({**SETTINGS, "rounds": 1}, tmp_path)
+    with Store.open(tmp_path) as store:
+        assert store.manifest is None
+        assert store.about["division"].startswith("origin and fingerprint alone")
+        assert store.about["origin"]["split"]["name"] == "iid"
+
+
+def test_labels_network_and_floor_are_known_from_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(facts, "MOST_CLIENTS", 3)
+    with pytest.raises(KeyboardInterrupt):
+        start({**SETTINGS, "data": {**SETTINGS["data"], "newcomers": 1}}, tmp_path, on_round=stop_after(1))
+    found = view(tmp_path).analyses
+    data = make({**SETTINGS, "data": {**SETTINGS["data"], "newcomers": 1}}).data
+    labels = found["labels"]
+    assert labels["classes"] == 3
+    assert len(labels["clients"]) == 3
+    for at, client in enumerate(labels["clients"]):
+        for role in ROLES:
+            targets = getattr(data[client], role).targets.tolist()
+            assert labels[role][at] == [targets.count(label) for label in range(3)]
+    [newcomer] = data.newcomers
+    assert found["floor"]["clients"] == [client for client in range(4) if client != newcomer]
+    for client, reached in zip(found["floor"]["clients"], found["floor"]["score"], strict=True):
+        trained, tested = data[client].train.targets.tolist(), data[client].test.targets.tolist()
+        commonest = max(range(3), key=lambda label: (trained.count(label), -label))
+        assert reached == tested.count(commonest) / len(tested)
+    assert found["floor"]["macro"] == pytest.approx(sum(found["floor"]["score"]) / 3)
+    # 4 x 5 + 5 shared by all, 5 x 3 + 3 each client's own.
+    assert (found["network"]["shared"], found["network"]["personal"]) == (25, 18)
 
 
 def test_named_tensors_come_back() -> None:
@@ -762,6 +822,10 @@ def test_damage_is_said_in_words_wherever_it_is(stopped: Path, tmp_path: Path) -
         "UPDATE server SET state = x'00'",
         "UPDATE server SET state = zeroblob(1000)",
         "UPDATE clients SET own = x'80049502'",
+        "UPDATE clients SET own = 'text'",
+        "UPDATE server SET state = CAST(substr(state, 1, length(state) - 1) || x'7f' AS BLOB)",
+        "UPDATE clients SET own = CAST(substr(own, 1, length(own) - 1) || x'7f' AS BLOB)",
+        "UPDATE server SET checksum = ''",
         "UPDATE about SET value = '{' WHERE key = 'settings'",
     ],
 )
@@ -772,6 +836,15 @@ def test_damaged_content(stopped: Path, change: str) -> None:
     connection.close()
     with pytest.raises(PartitaError, match="is damaged:"):
         resume(stopped)
+
+
+def test_a_damaged_division(stopped: Path) -> None:
+    connection = sqlite3.connect(stopped / DATABASE)
+    with connection:
+        connection.execute("UPDATE division SET manifest = x'00'")
+    connection.close()
+    with Store.open(stopped) as store, pytest.raises(PartitaError, match="is damaged:"):
+        _ = store.manifest
 
 
 def test_a_run_of_another_format(stopped: Path) -> None:
@@ -813,6 +886,59 @@ def test_a_folder_that_is_read_only(stopped: Path) -> None:
     finally:
         stopped.chmod(0o755)
     assert digest(resume(stopped)) == expected("fedper")
+
+
+def files_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_reading_needs_no_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "a name? with #signs%20"
+    start(SETTINGS, folder)
+    before = view(folder)
+    there = files_in(folder)
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
+    watched: list[list[str]] = []
+    watch(monkeypatch, lambda: watched.append(files_in(folder)))
+    assert view(folder) == before
+    assert watched
+    assert all(each == there for each in watched), "no log and no shared memory beside the database"
+
+
+def test_a_log_is_read_too_where_nothing_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stands in the log alone is not passed over."""
+
+    def look(stage: str, progress: Progress) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
+            assert view(tmp_path).done == progress.round
+
+    start(SETTINGS, tmp_path, on_round=look)
+
+
+def read_as_nobody(folder: Path) -> None:
+    if os.geteuid() == 0:
+        os.setresuid(65534, 65534, 65534)
+    assert not os.access(folder, os.W_OK)
+    assert view(folder).done == 5
+    with Store.open(folder) as store:
+        assert store.own("run", 0) is not None
+    with pytest.raises(PartitaError, match="Cannot write to"):
+        resume(folder)
+
+
+@forks
+def test_a_finished_run_is_read_by_those_who_may_not_write() -> None:
+    """Root may write everywhere, so that it steps down for this; its temporary folders are closed to others."""
+    with tempfile.TemporaryDirectory() as made:
+        Path(made).chmod(0o755)
+        folder = Path(made) / "run"
+        start(SETTINGS, folder)
+        folder.chmod(0o555)
+        process = child(read_as_nobody, folder)
+        process.join()
+        folder.chmod(0o755)
+    assert process.exitcode == 0
 
 
 def test_a_folder_that_cannot_be_locked(stopped: Path, monkeypatch: pytest.MonkeyPatch) -> None:

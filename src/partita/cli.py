@@ -6,7 +6,7 @@ import warnings
 import typer
 
 from . import terminal
-from .commands import data, evaluate, inform, report, runs
+from .commands import data, evaluate, guard, inform, report, runs
 from .errors import PartitaError
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ app.command()(runs.show)
 app.command("runs")(runs.list_runs)
 app.command()(runs.export)
 app.command()(runs.compare)
+app.command()(guard.guard)
 app.command()(evaluate.evaluate)
 app.command()(report.report)
 app.command("list")(inform.list_)

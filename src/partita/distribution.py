@@ -1,5 +1,6 @@
 """How are labels distributed over clients? As counts, in a terminal, as a picture, and the floor that follows."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -10,6 +11,7 @@ from .errors import PartitaError
 from .federation import Federation
 from .pool import Pool, Texts
 from .split import ROLES, Role
+from .text import SPECIAL
 
 Counts = npt.NDArray[np.int64]
 SHADES = " .:-=+*#%@"
@@ -17,25 +19,49 @@ SHADES = " .:-=+*#%@"
 
 @dataclass(frozen=True)
 class Floor:
-    """Test accuracy of always answering the client's most frequent training class."""
+    """Test scores of a constant answer: the client's commonest training class or word, or its training mean.
 
+    Accuracies, or for regression roots of mean squared errors. Clients without a test sample have no score.
+    """
+
+    clients: tuple[int, ...]
+    score: tuple[float, ...]
     micro: float
     macro: float
 
 
-def label_counts(federation: Federation, roles: tuple[Role, ...] = ROLES) -> Counts:
+def label_counts(
+    federation: Federation, roles: tuple[Role, ...] = ROLES, clients: Sequence[int] | None = None
+) -> Counts:
     """How many samples of each class each client has: (clients, classes)."""
     if federation.kind != "classification":
         raise PartitaError(f"{federation.name} has no classes to count.")
     targets = federation.samples.targets.numpy()
-    rows = [np.concatenate([each[role].numpy() for role in roles]) for each in federation.roles]
+    chosen = range(len(federation)) if clients is None else clients
+    rows = [np.concatenate([federation.roles[each][role].numpy() for role in roles]) for each in chosen]
     return np.stack([np.bincount(targets[own], minlength=federation.classes) for own in rows])
 
 
-def floor(federation: Federation) -> Floor:
-    train, test = label_counts(federation, ("train",)), label_counts(federation, ("test",))
-    right = test[np.arange(len(test)), train.argmax(1)]
-    return Floor(micro=float(right.sum() / test.sum()), macro=float((right / test.sum(1)).mean()))
+def floor(federation: Federation, clients: Iterable[int] | None = None) -> Floor:
+    """Of all clients, or of some."""
+    chosen = range(len(federation)) if clients is None else clients
+    sums = {client: _constant_answer(federation, client) for client in chosen}
+    known = {client: each for client, each in sums.items() if each[1]}
+    power = 0.5 if federation.kind == "regression" else 1.0
+    score = tuple((total / count) ** power for total, count in known.values())
+    total, count = (sum(each) for each in zip(*known.values(), strict=True))
+    return Floor(tuple(known), score, micro=(total / count) ** power, macro=sum(score) / len(score))
+
+
+def _constant_answer(federation: Federation, client: int) -> tuple[float, int]:
+    """Of the client's test targets: how many a constant is right for, or its squared errors; and how many there are."""
+    targets = federation.samples.targets.numpy()
+    train, test = (targets[federation.roles[client][role].numpy()] for role in ("train", "test"))
+    if federation.kind == "regression":
+        return float(np.square(test - train.mean(dtype=np.float64)).sum()), test.size
+    if federation.kind == "next_word":
+        train, test = (words[words >= SPECIAL] for words in (train, test))
+    return float((test == np.bincount(train, minlength=1).argmax()).sum()), test.size
 
 
 def facts_of(pool: Pool) -> dict[str, object]:

@@ -146,15 +146,17 @@ def read(path: Path | None, overrides: Iterable[str] = ()) -> dict[str, Any]:
 
 
 def make(settings: Mapping[str, object]) -> Experiment:
-    """The experiment that settings describe. Unless told otherwise, data are split by the experiment's seed."""
+    """The experiment that settings describe."""
+    experiment: Experiment = build(Experiment, {**settings, "data": data_of(settings)})
+    return experiment
+
+
+def data_of(settings: Mapping[str, object]) -> object:
+    """What settings say of data. Unless told otherwise, they are split by the experiment's seed."""
     data = settings.get("data")
-    seed = settings.get("seed", 0)
     if isinstance(data, str):
         data = {"name": data}
-    if isinstance(data, Mapping):
-        data = {"seed": seed, **data}
-    experiment: Experiment = build(Experiment, {**settings, "data": data})
-    return experiment
+    return {"seed": settings.get("seed", 0), **data} if isinstance(data, Mapping) else data
 
 
 def _override_(settings: dict[str, Any], override: str) -> None:

@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,18 +27,14 @@ def content_hash(pool: Pool) -> str:
         arrays: list[np.ndarray] = [pool.inputs.tokens, pool.inputs.bounds, pool.targets.numpy()]
     else:
         arrays = [pool.inputs.numpy(), pool.targets.numpy()]
-    for array in arrays:
-        digest.update(f"{array.dtype}{array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).data)
+    _add_(digest, arrays)
     return digest.hexdigest()
 
 
 def fingerprint(federation: "Federation") -> str:
     """SHA-256 of the data and of who has which rows in which role."""
     digest = hashlib.sha256()
-    for array in (federation.samples.stored.numpy(), federation.samples.targets.numpy()):
-        digest.update(f"{array.dtype}{array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).data)
+    _add_(digest, _values(federation))
     for roles in federation.roles:
         for role in ROLES:
             digest.update(f"{role}{len(roles[role])}".encode())
@@ -46,23 +43,36 @@ def fingerprint(federation: "Federation") -> str:
     return digest.hexdigest()
 
 
-def write(pool: Pool, federation: "Federation", path: Path) -> str:
-    """Write a federation's division of a pool; returns its hash."""
+def manifest_of(federation: "Federation", pool: Pool | None) -> dict[str, Any]:
+    """A federation's division of a pool, with its hash. Data that come divided have no pool; their own values count."""
+    if pool is None:
+        digest = hashlib.sha256()
+        _add_(digest, _values(federation))
+        content = digest.hexdigest()
+    else:
+        content = content_hash(pool)
     body = {
         "format": FORMAT,
-        "data": pool.name,
-        "rows": len(pool),
-        "content": content_hash(pool),
+        "data": federation.name,
+        "rows": len(federation.samples),
+        "content": content,
         "origin": dict(federation.origin),
         "newcomers": sorted(federation.newcomers),
         "clients": [
             {"name": name, **{role: rows[role].tolist() for role in ROLES}}
-            for name, rows in zip(federation.names, federation.roles, strict=True)
+            for name, rows in zip(federation.names or repeat(""), federation.roles, strict=False)
         ],
     }
-    digest = _hash(body)
-    path.write_text(json.dumps({**body, "hash": digest}, default=str), encoding="utf-8")
-    return digest
+    # As it is read back, so that the hash is of what is written.
+    plain: dict[str, Any] = json.loads(json.dumps(body, default=str))
+    return {**plain, "hash": _hash(plain)}
+
+
+def write(pool: Pool, federation: "Federation", path: Path) -> str:
+    """Write a federation's division of a pool; returns its hash."""
+    made = manifest_of(federation, pool)
+    path.write_text(json.dumps(made), encoding="utf-8")
+    return str(made["hash"])
 
 
 def read(path: Path, pool: Pool) -> Mapping[str, Any]:
@@ -87,3 +97,13 @@ def read(path: Path, pool: Pool) -> Mapping[str, Any]:
 
 def _hash(body: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(body, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _values(federation: "Federation") -> list[np.ndarray]:
+    return [federation.samples.stored.numpy(), federation.samples.targets.numpy()]
+
+
+def _add_(digest: "hashlib._Hash", arrays: Iterable[np.ndarray]) -> None:
+    for array in arrays:
+        digest.update(f"{array.dtype}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)

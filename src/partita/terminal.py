@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich import progress as bars
@@ -154,6 +155,10 @@ def print_run(view: "View", *, oracle: bool = False) -> None:
         output.print(f"Continue with: partita resume {view.folder}")
 
 
+def tell_waiting(folder: Path) -> None:
+    tell(f"Another process is working on {folder}; waiting for it. Ctrl-C stops this one, and nothing is lost.")
+
+
 def print_target(view: "View", target: float, reached: "Reached | None") -> None:
     wanted = f"A mean test {view.about['metric']} of {score(target, view.about['metric'])}"
     if reached is None:
@@ -195,33 +200,6 @@ def _print_scores(metric: str, models: "Mapping[Model, Summary]", used: str, new
     output.print("* the model that the method is meant to be used with; mean and spread are over clients")
     if left_out := max((summary.left_out for summary in models.values()), default=0):
         output.print(f"Left out: {left_out} clients without test samples.")
-
-
-def print_comparison(results: "dict[str, Result]") -> None:
-    """Methods side by side, on the same clients, with local training and FedAvg among them."""
-    from .distribution import floor
-
-    alone = {record.client: record.score for record in results["local"].select()}
-    base = {name: results[name].accuracy().macro for name in ("local", "fedavg")}
-    rows = table("method", "test accuracy", "worst decile", "over local", "over fedavg", "hurt", "MB/round")
-    for name, result in results.items():
-        summary = result.accuracy()
-        rows.add_row(
-            name,
-            spread(summary),
-            f"{100 * summary.worst_decile:.1f} %",
-            f"{100 * (summary.macro - base['local']):+.1f}",
-            f"{100 * (summary.macro - base['fedavg']):+.1f}",
-            f"{sum(record.score < alone[record.client] for record in result.select())}",
-            f"{result.bytes_per_round / 1e6:.2f}",
-        )
-    output.print(rows)
-    one = next(iter(results.values()))
-    output.print(
-        f"\nMean ± spread over {len(one.data)} clients after {one.rounds} rounds; hurt: clients worse off than alone.\n"
-        f"Always answering a client's commonest label gives {100 * floor(one.data).macro:.1f} %. One seed: "
-        "differences of a few points mean little."
-    )
 
 
 def print_facts(facts: dict[str, object]) -> None:

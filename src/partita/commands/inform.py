@@ -1,15 +1,17 @@
 """Commands that list, describe and demonstrate."""
 
 import json
+from dataclasses import asdict
 from enum import Enum
-from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from .. import terminal
+from .. import standings, terminal
 from ..errors import PartitaError
-from .options import AsJson, Overrides, use_one_thread
+from .options import AsJson, Overrides, interruptible, use_one_thread
+from .reporting import REPORT, write_report
 
 
 class Kind(str, Enum):
@@ -79,17 +81,30 @@ def describe(
 def demo(
     rounds: Annotated[int, typer.Option("--rounds", "-r", help="Rounds of each method.")] = 30,
     seed: Annotated[int, typer.Option("--seed", "-s", help="Decides the split, the weights and the batches.")] = 0,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where the runs and the report are kept.")] = Path(
+        "runs/demo"
+    ),
     as_json: AsJson = False,
 ) -> None:
-    """Compare seven methods on handwritten digits, divided unevenly among 20 clients. Takes under a minute."""
-    from ..demonstration import METHODS, run_method
+    """Compare seven methods on handwritten digits, divided unevenly among 20 clients. Takes about a minute.
+
+    The runs are kept; those that are there from before are used again.
+
+    Example: partita demo --rounds 10 --output runs/short
+    """
+    from ..demonstration import demonstrate
+    from ..runs.gains import gains_of
 
     use_one_thread()
-    results = {}
-    with terminal.show_progress(not as_json) as on_round:
-        for name in METHODS:
-            results[name] = run_method(name, rounds=rounds, seed=seed, on_round=partial(on_round, name))
+    again = f"partita demo --rounds {rounds} --seed {seed} --output {output}"
+    with interruptible(again), terminal.show_progress(not as_json) as on_round:
+        views = demonstrate(output, rounds=rounds, seed=seed, on_round=on_round, on_wait=terminal.tell_waiting)
+    gains = {name: gains_of(view) for name, view in views.items()}
     if as_json:
-        print(json.dumps({name: result.as_dict() for name, result in results.items()}))
+        told = {
+            name: {**view.as_dict(), "gains": [asdict(gain) for gain in gains[name]]} for name, view in views.items()
+        }
+        print(json.dumps(told))
     else:
-        terminal.print_comparison(results)
+        standings.print_comparison(views, gains)
+    write_report([view.folder for view in views.values()], output / REPORT, tell=not as_json)

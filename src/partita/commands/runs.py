@@ -1,19 +1,20 @@
 """Commands that make and show runs."""
 
 import json
-import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .. import terminal
+from .. import standings, terminal
 from ..errors import PartitaError
-from .options import AsJson, Folder, Overrides, use_one_thread
+from .options import AsJson, Folder, Overrides, Workers, interruptible, use_workers
+from .reporting import REPORT, write_report
 
 if TYPE_CHECKING:
     from ..experiment import OnRound
@@ -46,10 +47,15 @@ def run(
     save: Annotated[bool, typer.Option(help="Keep the run, so that it can be resumed and shown.")] = True,
     seeds: Annotated[int, typer.Option(help="Repeat under so many seeds, on the same division of data.")] = 1,
     commit_every: Annotated[int, typer.Option(help="Rounds between commits.")] = 1,
+    baselines: Annotated[bool, typer.Option(help="Make the baselines too, or use those that are there.")] = True,
+    workers: Workers = None,
     track: Track = None,
     as_json: AsJson = False,
 ) -> None:
     """Run an experiment and show its result. The run is kept in a folder, and can be resumed if it is interrupted.
+
+    Beside it come baselines on the same clients: local training, the global model, and that fine-tuned. They are runs
+    of their own in the folder `baselines` beside the run, made once and used again by later runs.
 
     Examples:
 
@@ -67,51 +73,90 @@ def run(
         changes.insert(0, experiment)
     options = {"algorithm": algorithm, "model": model, "data": data, "rounds": rounds, "seed": seed}
     settings = read(file, [*(f"{key}={value}" for key, value in options.items() if value is not None), *changes])
-    use_one_thread()
+    use_workers(workers)
+    manner = _Manner(as_json, track, commit_every, baselines)
     if seeds > 1:
-        _replicate(settings, seeds, output, commit_every, track, as_json)
+        _replicate(settings, seeds, output, manner)
         return
     if not save:
-        with _told(track, not as_json, settings) as on_round:
+        with _told(manner, settings) as on_round:
             result = make(settings).run(on_round)
         _show(result, {"settings": settings}, as_json)
         return
-    from ..runs.run import new_folder, start
+    from ..runs.run import new_folder
 
     folder = output or new_folder(Path("runs"), settings)
-    with _resumable(folder), _told(track, not as_json, settings, folder) as on_round:
-        result = start(settings, folder, interval=commit_every, on_round=on_round)
-    _show(result, {"settings": settings, "run": str(folder)}, as_json)
+    result = _start(settings, folder, folder.parent, manner)
+    _show(result, {"settings": settings, "run": str(folder)}, as_json, folder)
     if not as_json:
         terminal.tell(f"Kept in {folder}. Show it again with: partita show {folder}")
 
 
-def _replicate(
-    settings: dict[str, Any], seeds: int, output: Path | None, commit_every: int, track: list[str] | None, as_json: bool
-) -> None:
+@dataclass(frozen=True)
+class _Manner:
+    """How runs are made, whatever they are."""
+
+    as_json: bool
+    track: list[str] | None = None
+    commit_every: int = 1
+    baselines: bool = True
+
+
+def _start(settings: dict[str, Any], folder: Path, beside: Path, manner: _Manner) -> "Result":
+    """A new run, with its baselines in a folder beside others, unless there are to be none."""
+    from ..runs.run import BASELINES, start
+
+    place = beside / BASELINES if manner.baselines else None
+    with _resumable(folder), _told(manner, settings, folder) as on_round:
+        result = start(settings, folder, interval=manner.commit_every, baselines=place, on_round=on_round)
+    _complete(folder, manner)
+    return result
+
+
+def _go_on(folder: Path, manner: _Manner) -> "Result":
+    """A run that is there already, with the baselines that it asks for."""
+    from ..runs.run import resume
+
+    with _resumable(folder), _told(manner, folder=folder) as on_round:
+        result = resume(folder, on_round=on_round)
+    _complete(folder, manner)
+    return result
+
+
+def _complete(folder: Path, manner: _Manner) -> None:
+    """Baselines, guard and report of a run that is done."""
+    from ..runs.completion import complete
+
+    with _resumable(folder), terminal.show_progress(not manner.as_json) as on_round:
+        complete(folder, on_round, terminal.tell_waiting)
+    write_report([folder], folder / REPORT, tell=not manner.as_json)
+
+
+def _replicate(settings: dict[str, Any], seeds: int, output: Path | None, manner: _Manner) -> None:
     """Runs that differ in the seed alone, each in a folder below; those that are done already are left as they are."""
-    from ..runs.run import new_folder, replica, resume, start
+    from ..runs.database import DATABASE
+    from ..runs.run import new_folder, replica
     from ..runs.view import view
 
     folder = output or new_folder(Path("runs"), settings)
     for number in range(seeds):
         changed = replica(settings, number)
         place = folder / f"seed-{changed['seed']}"
-        known = (place / "run.sqlite").exists()
-        with _resumable(place), _told(track, not as_json, None if known else changed, place) as on_round:
-            if known:
-                resume(place, on_round=on_round)
-            else:
-                start(changed, place, interval=commit_every, on_round=on_round)
+        if (place / DATABASE).exists():
+            _go_on(place, manner)
+        else:
+            _start(changed, place, folder.parent, manner)
     views = [view(path) for path in sorted(folder.glob("seed-*"))]
-    if as_json:
+    if manner.as_json:
         print(json.dumps([each.as_dict() for each in views]))
     else:
         terminal.print_runs(views)
 
 
-def resume(run: Folder, track: Track = None, as_json: AsJson = False) -> None:
+def resume(run: Folder, workers: Workers = None, track: Track = None, as_json: AsJson = False) -> None:
     """Continue an interrupted run where it was; the result is the same to the bit as without the interruption.
+
+    Baselines that the run asks for and that are not done are continued too.
 
     Examples:
 
@@ -119,12 +164,8 @@ def resume(run: Folder, track: Track = None, as_json: AsJson = False) -> None:
 
     partita resume runs/fedper-digits-1 --track tensorboard
     """
-    from ..runs.run import resume as carry_on
-
-    use_one_thread()
-    with _resumable(run), _told(track, not as_json, folder=run) as on_round:
-        result = carry_on(run, on_round=on_round)
-    _show(result, {"run": str(run)}, as_json)
+    use_workers(workers)
+    _show(_go_on(run, _Manner(as_json, track)), {"run": str(run)}, as_json, run)
 
 
 def show(
@@ -133,7 +174,7 @@ def show(
     target: Annotated[float | None, typer.Option(help="Also rounds, time and bytes to this mean test score.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show a run: what it is, how far it got, and its scores.
+    """Show a run: what it is, how far it got, its scores, and each client's gain over the baselines.
 
     Examples:
 
@@ -141,16 +182,19 @@ def show(
 
     partita show runs/fedper-digits-1 --target 0.9
     """
+    from ..runs.gains import gains_of
     from ..runs.target import reached
     from ..runs.view import view
 
     found = view(run)
+    gains = gains_of(found)
     at = reached(found, target) if target is not None else None
     if as_json:
         more = {} if target is None else {"target": {"score": target, "reached": asdict(at) if at else None}}
-        print(json.dumps({**found.as_dict(oracle=oracle), **more}))
+        print(json.dumps({**found.as_dict(oracle=oracle), "gains": [asdict(gain) for gain in gains], **more}))
         return
     terminal.print_run(found, oracle=oracle)
+    standings.print_gains(found, gains)
     if target is not None:
         terminal.print_target(found, target, at)
 
@@ -171,15 +215,26 @@ def list_runs(
         terminal.tell(f"No runs in {folder}. Make one with: partita run")
 
 
-def export(run: Folder, folder: Annotated[Path, typer.Option("--csv", help="Where to write the CSV files.")]) -> None:
-    """Write a run's metrics, traffic and rounds as CSV files.
+def export(
+    run: Folder,
+    folder: Annotated[Path | None, typer.Option("--csv", help="Where to write the CSV files.")] = None,
+    manifest: Annotated[Path | None, typer.Option(help="Where to write who has which rows, as JSON.")] = None,
+) -> None:
+    """Write a run's metrics, traffic and rounds as CSV files, or the division of its data as a manifest.
 
-    Example: partita export runs/fedper-digits-1 --csv tables
+    Examples:
+
+    partita export runs/fedper-digits-1 --csv tables
+
+    partita export runs/fedper-digits-1 --manifest division.json
     """
-    from ..runs.export import export_csv
+    from ..runs.export import export_csv, export_manifest
     from ..runs.view import view
 
-    for path in export_csv(view(run), folder):
+    if folder is None and manifest is None:
+        raise PartitaError("Nothing to write: give --csv FOLDER, or --manifest FILE.")
+    written = export_csv(view(run), folder) if folder else []
+    for path in [*written, *([export_manifest(run, manifest)] if manifest else [])]:
         terminal.tell(str(path))
 
 
@@ -221,35 +276,20 @@ def compare(
     print(table(made, form.value, percent=metric == "accuracy"))
 
 
-@contextmanager
-def _resumable(folder: Path) -> Iterator[None]:
-    """Ctrl-C and SIGTERM drop the round in progress; what came before is kept, and can be continued."""
-
-    def stop(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    except KeyboardInterrupt:
-        terminal.tell(f"Interrupted. Nothing that was done is lost; continue with: partita resume {folder}")
-        raise typer.Exit(130) from None
-    finally:
-        signal.signal(signal.SIGTERM, before)
+def _resumable(folder: Path) -> AbstractContextManager[None]:
+    return interruptible(f"partita resume {folder}", partial(_report, folder))
 
 
 @contextmanager
-def _told(
-    track: list[str] | None, show: bool, settings: dict[str, Any] | None = None, folder: Path | None = None
-) -> "Iterator[OnRound]":
+def _told(manner: _Manner, settings: dict[str, Any] | None = None, folder: Path | None = None) -> "Iterator[OnRound]":
     """Each round is shown, and told to trackers."""
-    with terminal.show_progress(show) as shown:
-        if not track:
+    with terminal.show_progress(not manner.as_json) as shown:
+        if not manner.track:
             yield shown
             return
         from ..trackers.tracking import tracking
 
-        with tracking(track, settings, folder) as tracked:
+        with tracking(manner.track, settings, folder) as tracked:
 
             def tell(stage: str, progress: "Progress") -> None:
                 shown(stage, progress)
@@ -258,8 +298,21 @@ def _told(
             yield tell
 
 
-def _show(result: "Result", origin: dict[str, Any], as_json: bool) -> None:
+def _report(folder: Path) -> None:
+    """Of what is committed, if anything is."""
+    if (folder / "run.sqlite").exists():
+        write_report([folder], folder / REPORT)
+
+
+def _show(result: "Result", origin: dict[str, Any], as_json: bool, folder: Path | None = None) -> None:
+    from ..runs.gains import gains_of
+    from ..runs.view import view
+
+    kept = view(folder) if folder else None
+    gains = gains_of(kept) if kept else []
     if as_json:
-        print(json.dumps({**origin, **result.as_dict()}))
-    else:
-        terminal.print_result(result)
+        print(json.dumps({**origin, **result.as_dict(), "gains": [asdict(gain) for gain in gains]}))
+        return
+    terminal.print_result(result)
+    if kept:
+        standings.print_gains(kept, gains)

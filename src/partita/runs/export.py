@@ -1,12 +1,15 @@
-"""How do a run's numbers get into other tools? As CSV files."""
+"""How do a run's numbers get into other tools? As CSV files; and its division of data as a manifest."""
 
 import csv
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, fields
 from pathlib import Path
 
+from ..errors import PartitaError
 from ..evaluation import Record
 from ..traffic import Traffic
+from .store import Store
 from .view import View
 
 
@@ -18,6 +21,16 @@ def export_csv(view: View, folder: Path) -> list[Path]:
         _write(folder / "traffic.csv", [field.name for field in fields(Traffic)], map(astuple, view.traffic)),
         _write(folder / "rounds.csv", ["round", "seconds", "participants"], view.rounds),
     ]
+
+
+def export_manifest(run: Path, path: Path) -> Path:
+    """Who has which rows, for `data.split=manifest data.split.path=...`."""
+    with Store.open(run) as store:
+        manifest = store.manifest
+        if manifest is None:
+            raise PartitaError(f"{run} does not keep its division: {store.about['division']}.")
+    path.write_text(json.dumps(manifest), encoding="utf-8")
+    return path
 
 
 def _write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Path:

@@ -1,6 +1,7 @@
 """How is an experiment run so that nothing is lost? In a folder of its own, and resumed from there."""
 
 import datetime
+import os
 import re
 from collections.abc import Mapping
 from itertools import count
@@ -8,20 +9,29 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import PartitaError
-from ..experiment import Experiment, OnRound, make
-from ..manifests import fingerprint
+from ..experiment import Experiment, OnRound, data_of, make
+from ..federation import Federation, federate
+from ..manifests import fingerprint, manifest_of
+from ..pool import Pool
 from ..result import Progress, Result
+from ..settings import pool_and_division
 from ..simulation import Checkpoint
 from ..tensors import Tensors
+from .database import DATABASE
 from .environment import environment
+from .facts import facts_of
 from .models import experiment_of
 from .recorder import Recorder
 from .states import States
-from .store import DATABASE, Store
+from .store import Store
 
 INTERVAL = 1
 BUDGET = 1 << 30
 """Bytes of clients' states in memory; beyond that they are read from the store."""
+BASELINES = "baselines"
+"""The folder that holds the baselines of the runs beside it."""
+MOST_CLIENTS = 100_000
+"""Up to so many, a run keeps who has which rows; beyond, where the division came from and its fingerprint."""
 
 
 def start(
@@ -30,12 +40,17 @@ def start(
     *,
     interval: int = INTERVAL,
     budget: int = BUDGET,
+    baselines: Path | None = None,
     on_round: OnRound | None = None,
 ) -> Result:
-    """Run an experiment in a new folder; commits every `interval` rounds."""
+    """Run an experiment in a new folder; commits every `interval` rounds.
+
+    `baselines` is the folder where those of the run are to be found or made, which `add_baselines` does.
+    """
     if interval < 1:
         raise PartitaError(f"A commit every {interval} rounds: it must be at least 1.")
-    experiment = make(settings)
+    experiment, pool = _prepared(settings)
+    whole = len(experiment.data) <= MOST_CLIENTS
     about = {
         "settings": dict(settings),
         "label": experiment.algorithm.label,
@@ -44,6 +59,7 @@ def start(
         "data": experiment.data.name,
         "origin": _plain(experiment.data.origin),
         "fingerprint": fingerprint(experiment.data),
+        "division": "whole" if whole else "origin and fingerprint alone: there are too many clients",
         "newcomers": sorted(experiment.data.newcomers),
         "clients": len(experiment.data),
         "rounds": experiment.rounds,
@@ -52,9 +68,11 @@ def start(
         "started": _now(),
         "interval": interval,
         "budget": budget,
+        "baselines": os.path.relpath(baselines, folder) if baselines else None,
         "status": "running",
     }
-    with Store.create(folder, about) as store:
+    manifest = manifest_of(experiment.data, pool) if whole else None
+    with Store.create(folder, about, facts_of(experiment), manifest) as store:
         return _carry_on(experiment, store, on_round)
 
 
@@ -84,8 +102,18 @@ def replica(settings: Mapping[str, Any], number: int) -> dict[str, Any]:
 
 
 def find_runs(folder: Path) -> list[Path]:
-    """The runs in a folder and below it."""
-    return sorted(path.parent for path in folder.rglob(DATABASE))
+    """The runs in a folder and below it; baselines only of a folder that is theirs."""
+    found = (path.parent for path in folder.rglob(DATABASE))
+    return sorted(path for path in found if BASELINES not in path.relative_to(folder).parts)
+
+
+def _prepared(settings: Mapping[str, Any]) -> tuple[Experiment, Pool | None]:
+    """The experiment, and its data before they were divided, unless they come divided."""
+    found = pool_and_division(data_of(settings), "data")
+    if isinstance(found, Federation):
+        return make({**settings, "data": found}), None
+    pool, division = found
+    return make({**settings, "data": federate(pool, **division)}), pool
 
 
 def _carry_on(experiment: Experiment, store: Store, on_round: OnRound | None) -> Result:

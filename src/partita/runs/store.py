@@ -1,25 +1,23 @@
 """Where does a run live? In a SQLite database, in which a commit lands as a whole or not at all."""
 
-import fcntl
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import astuple, fields
 from pathlib import Path
 from typing import IO, Any
-
-from safetensors import SafetensorError
 
 from ..errors import PartitaError
 from ..evaluation import Record
 from ..tensors import Tensors
 from ..traffic import Traffic
-from .blobs import pack, unpack
+from .blobs import checked, checksum, pack, unpack
+from .database import DATABASE, connect, explained, lock
 
-FORMAT = 2
-DATABASE = "run.sqlite"
+FORMAT = 3
 UNFINISHED = "new.sqlite"
 SCHEMA = """
 CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -28,11 +26,13 @@ CREATE TABLE metrics (
     stage TEXT, round INTEGER, client INTEGER, model TEXT, role TEXT, count INTEGER, correct INTEGER, loss REAL
 );
 CREATE TABLE traffic (stage TEXT, round INTEGER, client INTEGER, "group" TEXT, down INTEGER, up INTEGER);
-CREATE TABLE server (stage TEXT PRIMARY KEY, round INTEGER NOT NULL, state BLOB NOT NULL);
+CREATE TABLE server (stage TEXT PRIMARY KEY, round INTEGER NOT NULL, state BLOB NOT NULL, checksum TEXT NOT NULL);
 CREATE TABLE clients (
-    stage TEXT, client INTEGER, round INTEGER NOT NULL, own BLOB NOT NULL, PRIMARY KEY (stage, client)
+    stage TEXT, client INTEGER, round INTEGER NOT NULL, own BLOB NOT NULL, checksum TEXT NOT NULL,
+    PRIMARY KEY (stage, client)
 );
 CREATE TABLE analyses (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE division (manifest BLOB NOT NULL);
 CREATE INDEX metrics_by_round ON metrics (stage, round);
 """
 
@@ -40,44 +40,54 @@ CREATE INDEX metrics_by_round ON metrics (stage, round);
 class Store:
     """The database of one run. Whoever writes holds a lock, so that two processes cannot work on one run."""
 
-    def __init__(self, folder: Path, connection: sqlite3.Connection, lock: IO[str] | None) -> None:
-        self.folder, self._connection, self._lock = folder, connection, lock
+    def __init__(self, folder: Path, connection: sqlite3.Connection, held: IO[str] | None) -> None:
+        self.folder, self._connection, self._lock = folder, connection, held
         self.closed = False
 
     @classmethod
-    def create(cls, folder: Path, about: Mapping[str, object]) -> "Store":
-        """A new run; `about` is kept as JSON by key."""
+    def create(
+        cls,
+        folder: Path,
+        about: Mapping[str, object],
+        analyses: Mapping[str, object] | None = None,
+        manifest: Mapping[str, object] | None = None,
+    ) -> "Store":
+        """A new run; `about` and `analyses` are kept as JSON by key, the manifest of its division compressed."""
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as problem:
             raise PartitaError(f"Cannot make the run's folder {folder}: {problem.strerror}.") from problem
         rows = [(key, json.dumps(value)) for key, value in {"format": FORMAT, **about}.items()]
-        lock = _lock(folder)
+        found = [(name, json.dumps(value)) for name, value in (analyses or {}).items()]
+        divisions = [] if manifest is None else [(zlib.compress(json.dumps(manifest).encode()),)]
+        held = lock(folder)
         try:
             if (folder / DATABASE).exists():
                 raise PartitaError(f"{folder} holds a run already. Continue it with: partita resume {folder}")
             # Made under another name, so that a run is there as a whole or not at all.
             for rest in folder.glob(f"{UNFINISHED}*"):
                 rest.unlink()
-            with _explained(folder), closing(_connect(folder, UNFINISHED)) as connection:
+            with explained(folder), closing(connect(folder, UNFINISHED, write=True)) as connection:
                 connection.executescript(SCHEMA)
                 connection.executemany("INSERT INTO about VALUES (?, ?)", rows)
+                connection.executemany("INSERT INTO analyses VALUES (?, ?)", found)
+                connection.executemany("INSERT INTO division VALUES (?)", divisions)
             os.replace(folder / UNFINISHED, folder / DATABASE)
-            return cls(folder, _connect(folder), lock)
+            return cls(folder, connect(folder, write=True), held)
         except BaseException:
-            lock.close()
+            held.close()
             raise
 
     @classmethod
     def open(cls, folder: Path, *, write: bool = False) -> "Store":
         if not (folder / DATABASE).is_file():
             raise PartitaError(f"{folder} holds no run ({DATABASE} is missing).")
-        lock = _lock(folder) if write else None
+        held = lock(folder) if write else None
         try:
-            store = cls(folder, _connect(folder), lock)
+            store = cls(folder, connect(folder, write=write), held)
         except BaseException:
-            if lock:
-                lock.close()
+            if held:
+                held.close()
             raise
         try:
             found = store.about.get("format")
@@ -102,22 +112,34 @@ class Store:
 
     @property
     def about(self) -> dict[str, Any]:
-        with _explained(self.folder):
+        with explained(self.folder):
             return {key: json.loads(value) for key, value in self._rows("SELECT key, value FROM about")}
 
     def note(self, key: str, value: object) -> None:
-        with _explained(self.folder), self._connection:
+        with explained(self.folder), self._connection:
             self._connection.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (key, json.dumps(value)))
 
     @property
     def analyses(self) -> dict[str, Any]:
         """What was found out about the run beside its metrics, by name."""
-        with _explained(self.folder):
+        with explained(self.folder):
             return {name: json.loads(value) for name, value in self._rows("SELECT name, value FROM analyses")}
 
     def add_analysis(self, name: str, value: object) -> None:
-        with _explained(self.folder), self._connection:
+        with explained(self.folder), self._connection:
             self._connection.execute("INSERT OR REPLACE INTO analyses VALUES (?, ?)", (name, json.dumps(value)))
+
+    @property
+    def manifest(self) -> dict[str, Any] | None:
+        """The division of the data, where it is kept."""
+        with explained(self.folder):
+            for (blob,) in self._rows("SELECT manifest FROM division"):
+                try:
+                    found: dict[str, Any] = json.loads(zlib.decompress(blob))
+                except zlib.error as problem:
+                    raise ValueError(str(problem)) from problem
+                return found
+        return None
 
     def commit(
         self,
@@ -130,15 +152,16 @@ class Store:
         traffic: Sequence[Traffic],
     ) -> None:
         """Everything up to a round, in one transaction."""
-        with _explained(self.folder), self._connection as connection:
+        with explained(self.folder), self._connection as connection:
             connection.execute("BEGIN IMMEDIATE")
             found = connection.execute("SELECT round FROM server WHERE stage = ?", (stage,)).fetchone()
             if found and found[0] >= round:
                 # An interruption between a commit and its noting: these rounds are in already.
                 return
-            connection.execute("INSERT OR REPLACE INTO server VALUES (?, ?, ?)", (stage, round, pack(state)))
-            rows = ((stage, client, round, pack(tensors)) for client, tensors in own.items())
-            connection.executemany("INSERT OR REPLACE INTO clients VALUES (?, ?, ?, ?)", rows)
+            row = (stage, round, *_with_checksum(state))
+            connection.execute("INSERT OR REPLACE INTO server VALUES (?, ?, ?, ?)", row)
+            rows = ((stage, client, round, *_with_checksum(tensors)) for client, tensors in own.items())
+            connection.executemany("INSERT OR REPLACE INTO clients VALUES (?, ?, ?, ?, ?)", rows)
             connection.executemany("INSERT INTO rounds VALUES (?, ?, ?, ?)", [(stage, *each) for each in rounds])
             connection.executemany(
                 "INSERT INTO metrics VALUES (?, ?, ?, ?, ?, ?, ?, ?)", [(stage, *astuple(each)) for each in records]
@@ -149,15 +172,16 @@ class Store:
 
     def server(self, stage: str) -> tuple[int, Tensors] | None:
         """The round that was committed last, and the server's state then."""
-        for number, blob in self._rows("SELECT round, state FROM server WHERE stage = ?", stage):
-            with _explained(self.folder):
-                return number, unpack(blob)
+        for number, blob, expected in self._rows("SELECT round, state, checksum FROM server WHERE stage = ?", stage):
+            with explained(self.folder):
+                return number, unpack(checked(blob, expected))
         return None
 
     def own(self, stage: str, client: int) -> Tensors | None:
-        for (blob,) in self._rows("SELECT own FROM clients WHERE stage = ? AND client = ?", stage, client):
-            with _explained(self.folder):
-                return unpack(blob)
+        query = "SELECT own, checksum FROM clients WHERE stage = ? AND client = ?"
+        for blob, expected in self._rows(query, stage, client):
+            with explained(self.folder):
+                return unpack(checked(blob, expected))
         return None
 
     def clients(self, stage: str) -> list[int]:
@@ -174,7 +198,7 @@ class Store:
         return [(number, seconds, count) for number, seconds, count in self._rows(query, stage)]
 
     def _rows(self, query: str, *values: object) -> list[Any]:
-        with _explained(self.folder):
+        with explained(self.folder):
             return self._connection.execute(query, values).fetchall()
 
 
@@ -183,49 +207,6 @@ def _select(kind: type[Record] | type[Traffic], table: str) -> str:
     return f"SELECT {columns} FROM {table} WHERE stage = ? ORDER BY rowid"
 
 
-def _connect(folder: Path, name: str = DATABASE) -> sqlite3.Connection:
-    with _explained(folder):
-        connection = sqlite3.connect(folder / name, isolation_level=None, timeout=30)
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-            # What is committed survives a loss of power too.
-            connection.execute("PRAGMA synchronous = FULL")
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-
-def _lock(folder: Path) -> IO[str]:
-    try:
-        file = (folder / "lock").open("a")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BaseException:
-            file.close()
-            raise
-    except BlockingIOError:
-        raise PartitaError(f"Another process is working on {folder}. Wait for it, or stop it.") from None
-    except OSError as problem:
-        raise PartitaError(f"Cannot write to {folder}: {problem.strerror}.") from problem
-    return file
-
-
-@contextmanager
-def _explained(folder: Path) -> Iterator[None]:
-    """Database errors in the user's words."""
-    try:
-        yield
-    except sqlite3.OperationalError as problem:
-        if str(problem).startswith(("no such", "Could not decode")):
-            raise _damaged(folder, problem) from problem
-        raise PartitaError(
-            f"The run in {folder} cannot be read or written: {problem}. Is the disk full or the folder read-only? What "
-            "was committed before is safe."
-        ) from problem
-    except (sqlite3.DatabaseError, SafetensorError, ValueError) as problem:
-        raise _damaged(folder, problem) from problem
-
-
-def _damaged(folder: Path, problem: Exception) -> PartitaError:
-    return PartitaError(f"The run in {folder} is damaged: {problem}. Restore {DATABASE} from a copy.")
+def _with_checksum(tensors: Tensors) -> tuple[bytes, str]:
+    blob = pack(tensors)
+    return blob, checksum(blob)

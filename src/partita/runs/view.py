@@ -74,6 +74,7 @@ class View:
             "scores": {str(at): {m: asdict(s) for m, s in self.summaries(at).items()} for at in self.evaluated},
             "newcomer_scores": {m: asdict(s) for m, s in self.summaries(newcomers=True).items()},
             "records": [asdict(record) for record in self.records],
+            "analyses": self.analyses,
         }
 
     def _as_oracle(self) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from ..errors import PartitaError, unknown
 from ..evaluation import Record, summarize
 from ..experiment import OnRound
 from ..result import Progress
-from ..runs.store import DATABASE, Store
+from ..runs.database import DATABASE
+from ..runs.store import Store
 from .mlflow import mlflow
 from .tensorboard import tensorboard
 from .tracker import About, Tracker

@@ -1,5 +1,6 @@
 """What takes the place of packages that a peer imports but the timed part does not need?"""
 
+import importlib.machinery
 import sys
 import types
 from typing import Any
@@ -32,4 +33,5 @@ def stub(*names: str) -> None:
         except Exception:
             made = _Module(name)
             made.__path__ = []
+            made.__spec__ = importlib.machinery.ModuleSpec(name, None, is_package=True)
             sys.modules[name] = made

@@ -28,7 +28,7 @@ def train(
     model: nn.Module, samples: Samples, *, batch: int, epochs: int, rate: float, momentum: float, client: int
 ) -> None:
     """The body follows the gradient with momentum; the augmentation is that of the samples."""
-    body = [tensor for name, tensor in model.named_parameters() if not name.startswith("fc.")]
+    body: list[Tensor] = [tensor for name, tensor in model.named_parameters() if not name.startswith("fc.")]
     velocity = [torch.zeros_like(tensor) for tensor in body]
     for epoch in range(epochs):
         order = torch.randperm(len(samples), generator=generator(0, "train", 0, client, epoch))
@@ -55,7 +55,8 @@ def prepare(
 
         def work() -> None:
             for client in clients:
-                own = deepcopy(model).to(memory_format=torch.channels_last)
+                own = deepcopy(model)
+                nn.utils.convert_conv2d_weight_memory_format(own, torch.channels_last)
                 train(own, held[client], batch=batch, epochs=epochs, rate=rate, momentum=momentum, client=client)
 
         return work

@@ -1,6 +1,7 @@
 """What is measured, and against what?"""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from ..algorithm import Algorithm, RunPhase
@@ -77,7 +78,7 @@ def round_seconds(
         if len(times) == rounds:
             raise _Enough
 
-    try:
+    with suppress(_Enough):
         # One round more is announced: the last of a simulation is always evaluated.
         simulate(
             algorithm,
@@ -91,6 +92,4 @@ def round_seconds(
             run_phase=run_phase,
             workers=workers,
         )
-    except _Enough:
-        pass
     return times[-1]

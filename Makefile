@@ -31,7 +31,7 @@ lint: $(VENV)/test
 	$(BIN)/mypy
 
 bench: $(VENV)/partita
-	$(BIN)/python benchmarks/run.py
+	$(BIN)/partita bench --output benchmarks/history/last.json
 
 # Puts known faults into copies of the engine, one at a time; each must be caught by a test.
 faults: $(VENV)/test

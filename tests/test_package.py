@@ -22,7 +22,7 @@ ROOT = Path(partita.__file__).parent
 # From the ground up: a module imports only from lines above its own, or from its own folder.
 LAYERS = (
     "errors",
-    "randomness tensors",
+    "memory randomness tensors",
     "samples",
     "batching chain download network pool schedules",
     "prefix selectors split text",
@@ -42,8 +42,8 @@ LAYERS = (
     "simulation",
     "describe settings",
     "experiment",
-    "runs",
-    "demonstration reports",
+    "estimation runs",
+    "benchmarks demonstration reports",
     "terminal trackers",
     "standings",
     "commands",

@@ -6,7 +6,7 @@ import warnings
 import typer
 
 from . import terminal
-from .commands import data, evaluate, guard, inform, report, runs
+from .commands import bench, data, estimate, evaluate, guard, inform, report, runs
 from .errors import PartitaError
 
 app = typer.Typer(
@@ -31,6 +31,8 @@ app.command()(report.report)
 app.command("list")(inform.list_)
 app.command()(inform.describe)
 app.command()(inform.demo)
+app.command()(estimate.estimate)
+app.command()(bench.bench)
 data_app.command("list")(data.data_list)
 data_app.command("show")(data.data_show)
 data_app.command("split")(data.data_split)

@@ -1,6 +1,5 @@
 """Who does the work? This process alone, or workers of one thread each; the results are the same to the bit."""
 
-import ctypes
 import multiprocessing
 import os
 import pickle
@@ -21,6 +20,7 @@ from typing import Any
 import torch
 
 from .errors import PartitaError
+from .memory import keep_freed_memory
 from .parcels import Parcel, memory_folder, pack, unpack
 from .tensors import Tensors
 from .work import Job, Outcome, Workshop
@@ -47,7 +47,7 @@ def crew(workshop: Workshop, workers: int | None = None, method: str | None = No
     count = workers_of_machine() if workers is None else workers
     if count < 1:
         raise PartitaError(f"{count} workers: at least 1 is needed.")
-    _keep_freed_memory()
+    keep_freed_memory()
     with _one_thread():
         if count == 1 or multiprocessing.current_process().daemon:
             yield lambda jobs, state: (outcome for job in jobs for outcome in workshop.do(job, state))
@@ -57,14 +57,6 @@ def crew(workshop: Workshop, workers: int | None = None, method: str | None = No
             yield pool.do
         finally:
             pool.close()
-
-
-def _keep_freed_memory() -> None:
-    """What a step frees, the next one needs: given back to the system, it would be mapped and cleared each time."""
-    if sys.platform == "linux" and hasattr(library := ctypes.CDLL(None), "mallopt"):
-        # The numbers of M_MMAP_THRESHOLD, M_TRIM_THRESHOLD and M_TOP_PAD in malloc.h.
-        for setting, value in ((-3, 1 << 30), (-1, (1 << 31) - 1), (-2, 64 << 20)):
-            library.mallopt(setting, value)
 
 
 @contextmanager

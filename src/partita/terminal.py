@@ -15,6 +15,7 @@ from .errors import DegenerateWarning
 
 if TYPE_CHECKING:
     from .describe import Description
+    from .estimation import Estimate
     from .evaluation import Model, Summary
     from .federation import Federation
     from .result import Progress, Result
@@ -266,3 +267,39 @@ def print_description(description: "Description") -> None:
     )
     if description.sees_single_models:
         output.print("The server uses single clients' models: secure aggregation does not apply.")
+
+
+def print_bench(found: "Mapping[str, Any]") -> None:
+    """Medians of all contenders, then what was wanted and what was reached."""
+    table = Table(title=f"Medians of {found['repeat']}")
+    for heading in ("workload", "contender", "seconds", "memory"):
+        table.add_column(heading, justify="right" if heading in ("seconds", "memory") else "left")
+    for name, result in found["workloads"].items():
+        for contender, median in result["contenders"].items():
+            memory = median["megabytes"]
+            table.add_row(name, contender, f"{median['seconds']:.3f}", f"{memory:.0f} MB" if memory else "")
+    output.print(table)
+    for name, result in found["workloads"].items():
+        for goal in result["goals"]:
+            wanted = f"at least {goal['at_least']:g}" if goal["at_least"] else f"at most {goal['at_most']:g}"
+            reached = "reached" if goal["met"] else "[bold]missed[/]"
+            output.print(f"{name}: {goal['slow']} / {goal['fast']} = {goal['ratio']:.2f}, wanted {wanted}: {reached}")
+        for limit in result["limits"]:
+            reached = "kept" if limit["met"] else "[bold]exceeded[/]"
+            output.print(f"{name}: {limit['contender']} at most {limit['at_most']:g} {limit['unit']}: {reached}")
+
+
+def print_estimate(found: "Estimate") -> None:
+    """Time, bytes and memory of an experiment that has not been run."""
+    facts = {
+        "rounds": f"{found.rounds}, {found.clients_per_round} of {found.clients} clients each",
+        "training": f"{found.training_seconds:.2f} s per round in one process",
+        "evaluation": f"{found.evaluation_seconds:.2f} s each time in one process",
+        "time per round": f"{found.round_seconds:.2f} s with {found.workers} processes",
+        "all rounds": f"{found.total_seconds:.0f} s",
+        "sent down": f"{found.bytes_down:,} bytes per round",
+        "sent up": f"{found.bytes_up:,} bytes per round{', at most' if found.masked else ''}",
+        "memory": f"{found.memory_bytes / 2**20:,.0f} MB",
+    }
+    for name, fact in facts.items():
+        output.print(f"{name + ':':<16}{fact}")

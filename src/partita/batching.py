@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from .errors import PartitaError
 from .randomness import generator
@@ -30,11 +31,13 @@ class Batching:
 
     def epoch(self, samples: Samples, batch_norm: bool, seed: int, purpose: str, *key: int) -> Iterator[Samples]:
         """One pass in an order, and with an augmentation, that depend on the seed and the key alone."""
-        order = (
-            torch.randperm(len(samples), generator=generator(seed, purpose, *key))
-            if self.shuffle
-            else torch.arange(len(samples))
-        )
         draw = generator(seed, purpose + "/augment", *key)
-        for begin, end in self.bounds(len(samples), batch_norm):
-            yield samples.take(order[begin:end]).augmented(draw)
+        for rows in self.rows(len(samples), batch_norm, seed, purpose, *key):
+            yield samples.take(rows).augmented(draw)
+
+    def rows(self, samples: int, batch_norm: bool, seed: int, purpose: str, *key: int) -> list[Tensor]:
+        """The batches of an epoch by the numbers of their samples."""
+        order = (
+            torch.randperm(samples, generator=generator(seed, purpose, *key)) if self.shuffle else torch.arange(samples)
+        )
+        return [order[begin:end] for begin, end in self.bounds(samples, batch_norm)]

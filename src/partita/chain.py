@@ -42,7 +42,7 @@ class Chain:
 
     def step(self, inputs: Tensor, targets: Tensor, take: Gradients) -> float:
         """The cross-entropy of a batch; its gradients are handed over layer by layer, from the last on."""
-        first = next(at for at, layer in enumerate(self.layers) if layer.trained)
+        first = next((at for at, layer in enumerate(self.layers) if layer.trained), len(self.layers))
         kept = []
         for layer in self.layers:
             inputs, needs = layer.forward(inputs)
@@ -61,7 +61,7 @@ def chain_of(module: nn.Module) -> Chain | None:
     """The layers of a network that is nothing but a chain of known ones."""
     alone = _of_module(module)
     layers = [alone] if alone else _layers(module)
-    return Chain(_cheaper(layers)) if layers and any(layer.trained for layer in layers) else None
+    return Chain(_cheaper(layers)) if layers else None
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class _Convolution(_Weighted):
         return answer[0]
 
 
-class _Linear(_Weighted):
+class Linear(_Weighted):
     def forward(self, inputs: Tensor) -> tuple[Tensor, Any]:
         weight, bias = self.module.weight, self.module.bias
         if weight.numel() >= LARGE and len(inputs) < 32 and bias is not None:
@@ -140,7 +140,7 @@ class _Plain:
         return False
 
 
-class _ReLU(_Plain):
+class ReLU(_Plain):
     def forward(self, inputs: Tensor) -> tuple[Tensor, Any]:
         answer = inputs.relu()
         return answer, answer
@@ -150,7 +150,7 @@ class _ReLU(_Plain):
         return answer
 
 
-class _Flatten(_Plain):
+class Flatten(_Plain):
     def forward(self, inputs: Tensor) -> tuple[Tensor, Any]:
         return inputs.reshape(len(inputs), -1), inputs
 
@@ -210,11 +210,11 @@ def _of_module(part: Any) -> Layer | None:
     if kind is nn.Conv2d and part.padding_mode == "zeros" and not isinstance(part.padding, str):
         return _Convolution(part)
     if kind is nn.Linear:
-        return _Linear(part)
+        return Linear(part)
     if kind is nn.ReLU:
-        return _ReLU()
+        return ReLU()
     if kind is nn.Flatten and (part.start_dim, part.end_dim) == (1, -1):
-        return _Flatten()
+        return Flatten()
     if kind is nn.MaxPool2d and part.dilation == 1 and not part.ceil_mode and not part.return_indices:
         return _Pool(_pair(part.kernel_size), _pair(part.stride), _pair(part.padding))
     return None
@@ -225,9 +225,9 @@ def _of_function(node: fx.Node) -> Layer | None:
     if node.op != "call_function":
         return None
     if node.target in (F.relu, torch.relu) and not rest and not (named.keys() - {"inplace"}):
-        return _ReLU()
+        return ReLU()
     if node.target is torch.flatten and rest == (1,) and not named:
-        return _Flatten()
+        return Flatten()
     if node.target is F.max_pool2d and not named.get("ceil_mode") and not named.get("return_indices"):
         given = dict(zip(("kernel_size", "stride", "padding"), rest, strict=False)) | dict(named)
         if len(rest) <= 3 and given.get("dilation", 1) == 1:
@@ -246,7 +246,7 @@ def _cheaper(layers: Sequence[Layer]) -> list[Layer]:
     """Pooling before ReLU: the largest number is the same either way, and so is its gradient."""
     ordered = list(layers)
     for at in range(len(ordered) - 1):
-        if isinstance(ordered[at], _ReLU) and isinstance(ordered[at + 1], _Pool):
+        if isinstance(ordered[at], ReLU) and isinstance(ordered[at + 1], _Pool):
             ordered[at], ordered[at + 1] = ordered[at + 1], ordered[at]
     return ordered
 

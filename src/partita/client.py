@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import torch
+from torch import Tensor
 
 from .batching import Batching
 from .randomness import Moment, generator
@@ -38,15 +39,15 @@ class Client:
 
     def batches(self, samples: Samples, epoch: int) -> Iterator[Samples]:
         """One epoch. The order is the same for every phase, so that methods can be compared phase by phase."""
-        return self.batching.epoch(
-            samples,
-            self.task.network.has_batch_norm,
-            self.moment.seed,
-            self.purpose,
-            self.moment.round,
-            self.id,
-            epoch,
-        )
+        return self.batching.epoch(samples, *self._key(epoch))
+
+    def rows(self, samples: int, epoch: int) -> list[Tensor]:
+        """The same batches by the numbers of their samples."""
+        return self.batching.rows(samples, *self._key(epoch))
+
+    def _key(self, epoch: int) -> tuple[bool, int, str, int, int, int]:
+        moment = self.moment
+        return self.task.network.has_batch_norm, moment.seed, self.purpose, moment.round, self.id, epoch
 
     def batches_per_epoch(self, samples: int) -> int:
         return len(self.batching.bounds(samples, self.task.network.has_batch_norm))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass
-from itertools import count
+from itertools import count, islice
 
 from torch import Tensor
 
@@ -79,6 +79,13 @@ class Phase:
                 if steps is not None and next(taken) >= steps:
                     return
                 yield client.at(epoch, step), [next(batches) for _ in range(self.gradient.batches)]
+
+    def rows(self, client: Client) -> Iterator[Tensor]:
+        """The batches of those steps by the numbers of their samples, where a step takes one batch."""
+        samples = len(self.samples(client))
+        epochs = count() if client.batches_per_epoch(samples) else ()
+        every = (rows for epoch in epochs for rows in client.rows(samples, epoch))
+        return islice(every, self.steps_taken(client))
 
     def steps_taken(self, client: Client) -> int:
         """How many steps the phase makes (if `until` does not end it)."""

@@ -104,12 +104,12 @@ class Samples:
 
         They are made ready once, with images in this layout, unless augmentation comes first or they are too many.
         """
-        if not self.fixed or self.stored.numel() > READY:
-            stored, targets = self.stored.clone().to(device), self.targets.clone().to(device)
-            return Samples(stored, targets, preparation=self._preparation.on(device))
-        images = self.stored.dim() == 4
-        inputs = self.inputs.clone(memory_format=layout if images else torch.contiguous_format)
-        return Samples(inputs.to(device), self.targets.clone().to(device))
+        stored, targets = self.stored, self.targets.clone().to(device)
+        if not self.fixed or stored.numel() > READY:
+            return Samples(stored.clone().to(device), targets, preparation=self._preparation.on(device))
+        images = stored.dim() == 4
+        inputs = self._preparation(stored).clone(memory_format=layout if images else torch.contiguous_format)
+        return Samples(inputs.to(device), targets)
 
     def relabelled(self, labels: Tensor, classes: int) -> "Samples":
         """The same samples with these labels numbered from 0; others become -1."""

@@ -27,7 +27,7 @@ from .tensors import Tensors
 from .traffic import Traffic
 from .work import Deed, Job, Outcome, Workshop
 
-TOGETHER = 256
+TOGETHER = 512
 """So many samples make a job."""
 
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
 
+from .chain import Chain, chain_of
 from .errors import PartitaError
 from .network import BATCH_NORMS, network_of, tensors_of
 from .objectives import Loss, Measure, classification
@@ -51,10 +52,17 @@ class Task:
             name: tensor.detach().clone(memory_format=torch.contiguous_format)
             for name, tensor in tensors_of(self.module).items()
         }
+        self._chains: dict[nn.Module, Chain | None] = {}
         self.layout = _layout(self.module)
         for tensor in self.module.parameters():
             if tensor.dim() == 4:
                 tensor.data = tensor.data.contiguous(memory_format=self.layout)
+
+    def chain(self, part: nn.Module) -> Chain | None:
+        """The layers of the module or a part of it, if they are a plain chain; found out once."""
+        if part not in self._chains:
+            self._chains[part] = chain_of(part)
+        return self._chains[part]
 
     def outputs(self, weights: Tensors, inputs: Tensor) -> Tensor:
         """The network's answer, in the mode last set. Running statistics among the weights are updated in place."""

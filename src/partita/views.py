@@ -19,6 +19,14 @@ class View:
     weights: Callable[[Tensors, Network], Tensors]
     place: Callable[[Selector], Selector]
 
+    def sources(self, tensors: Tensors, network: Network) -> dict[str, str]:
+        """For each weight of the network the tensor that it is, where it is made of one alone."""
+        # Of other objects than the tensors, since one tensor may have several names.
+        stand_ins = {name: tensor.view_as(tensor) for name, tensor in tensors.items()}
+        known = {id(tensor): name for name, tensor in stand_ins.items()}
+        weights = self.weights(stand_ins, network)
+        return {name: known[id(weight)] for name, weight in weights.items() if id(weight) in known}
+
 
 PLAIN = View(
     "plain",

@@ -14,7 +14,7 @@ from .federation import Federation
 from .randomness import Moment
 from .samples import Samples
 from .server import Update
-from .tasks import Tasks, facts_for, same_for_all
+from .tasks import Tasks, facts_for
 from .tensors import Tensors
 from .traffic import Traffic, traffic
 
@@ -88,7 +88,7 @@ class Workshop:
     @property
     def different(self) -> Sequence[int]:
         """Clients whose network may be another than the first one's."""
-        if isinstance(self.tasks.model, nn.Module) or same_for_all(self.tasks.model, self.data):
+        if self.tasks.same or isinstance(self.tasks.model, nn.Module):
             return ()
         first = facts_for(self.tasks.model, self.data, 0)
         return [at for at in range(1, len(self.data)) if facts_for(self.tasks.model, self.data, at) != first]

@@ -14,7 +14,7 @@ from .workload import Goal, Measured, Workload, round_seconds
 
 
 def workload() -> Workload:
-    """FedRep, 10 epochs of the head, one of the body, CNN4 on CIFAR-10 by Dirichlet(0.1) among 20 clients, all evaluated."""
+    """FedRep, 10 epochs of the head, one of the body, CNN4 on CIFAR-10, Dirichlet(0.1), 20 clients, all evaluated."""
     data = federate(cifar10(), dirichlet(clients=20, alpha=0.1), validation=0.0)
 
     def partita(runner: RunPhase) -> Measured:

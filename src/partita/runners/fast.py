@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..chain import Chain, chain_of
+from ..chain import Chain
 from ..client import Client
 from ..gradients import PLAIN_GRADIENT
 from ..network import Network
@@ -20,6 +20,7 @@ from ..samples import Samples
 from ..task import Task
 from ..tensors import Tensors, network_name, prefixed, under
 from . import reference
+from .stacked import can_stack, run_stacked
 from .steps import Gathering, Pull, in_place, plain_descent, pull_of
 
 Learn = Callable[[Samples, Moment], float]
@@ -33,12 +34,19 @@ def run_phase(
 
     With `cache`, what comes before the layers that are trained is computed once for each sample, where that is exact.
     """
-    return [
-        reference.run_phase(phase, [client], [own])[0]
-        if obstacle(phase, client.task, own)
-        else _run(phase, client, own, cache)
-        for client, own in zip(clients, tensors, strict=True)
-    ]
+    done: dict[int, Tensors] = {}
+    together: dict[Task, list[int]] = {}
+    for at, (client, own) in enumerate(zip(clients, tensors, strict=True)):
+        if obstacle(phase, client.task, own):
+            [done[at]] = reference.run_phase(phase, [client], [own])
+        elif can_stack(phase, client, own):
+            together.setdefault(client.task, []).append(at)
+        else:
+            done[at] = _run(phase, client, own, cache)
+    for places in together.values():
+        trained = run_stacked(phase, [clients[at] for at in places], [tensors[at] for at in places])
+        done.update(zip(places, trained, strict=True))
+    return [done[at] for at in range(len(clients))]
 
 
 def obstacle(phase: Phase, task: Task, tensors: Tensors) -> str | None:
@@ -47,17 +55,8 @@ def obstacle(phase: Phase, task: Task, tensors: Tensors) -> str | None:
         return "an objective of its own"
     if phase.gradient != PLAIN_GRADIENT:
         return f"a gradient by {type(phase.gradient).__name__}"
-    mixed = phase.trained(task.network, frozenset(tensors)) - set(_sources(phase, task.network, tensors).values())
+    mixed = phase.trained(task.network, frozenset(tensors)) - set(phase.view.sources(tensors, task.network).values())
     return f"weights by {phase.view.text}" if mixed else None
-
-
-def _sources(phase: Phase, network: Network, tensors: Tensors) -> dict[str, str]:
-    """For each weight of the network the tensor that it is, where the view makes it of one alone."""
-    # Of other objects than the tensors, since one tensor may have several names.
-    stand_ins = {name: tensor.view_as(tensor) for name, tensor in tensors.items()}
-    known = {id(tensor): name for name, tensor in stand_ins.items()}
-    weights = phase.view.weights(stand_ins, network)
-    return {name: known[id(weight)] for name, weight in weights.items() if id(weight) in known}
 
 
 def _run(phase: Phase, client: Client, tensors: Tensors, cache: bool) -> Tensors:
@@ -92,7 +91,7 @@ def _run(phase: Phase, client: Client, tensors: Tensors, cache: bool) -> Tensors
                         parameter.copy_(phase.project(name, parameter))
     if not all(bool(torch.isfinite(parameter).all()) for parameter in trained.values()):
         raise reference.diverged("The weights", "not finite", phase, client)
-    sources = _sources(phase, network, tensors)
+    sources = phase.view.sources(tensors, network)
     moved = {sources[name]: held[name] for name in network.buffers if name in sources}
     kept = {name: _copy(tensor) for name, tensor in (trained | moved).items()}
     return tensors | kept | (prefixed("optimizer/", state) if phase.carry else {})
@@ -101,7 +100,7 @@ def _run(phase: Phase, client: Client, tensors: Tensors, cache: bool) -> Tensors
 def _learning(phase: Phase, client: Client, part: nn.Module, trained: Tensors, state: Tensors) -> Learn:
     """A step by hand where the network is a chain of layers, else by automatic gradients."""
     task = client.task
-    chain = chain_of(part) if task.loss is F.cross_entropy else None
+    chain = task.chain(part) if task.loss is F.cross_entropy else None
     pull = pull_of(phase, trained, client)
     if chain and (pull or not phase.penalty):
         return _by_hand(phase, chain, trained, state, pull, task.network)

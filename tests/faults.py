@@ -104,8 +104,8 @@ FAULTS = (
     Fault(
         "one stream of random numbers for all clients",
         "client.py",
-        "            self.id,\n            epoch,\n",
-        "            0,\n            epoch,\n",
+        "moment.round, self.id, epoch",
+        "moment.round, 0, epoch",
         "test_oracles.py",
     ),
 )

@@ -39,8 +39,10 @@ class Task:
         frozen_norm: Literal["train", "eval"] = "train",
         device: str = "cpu",
     ) -> None:
-        self.module = deepcopy(module).to(device)
+        self.module = deepcopy(module)
         self.device = torch.device(device)
+        if self.device.type != "cpu":
+            self.module.to(self.device)
         if buffers == "batch":
             _without_running_statistics_(self.module)
         self.loss = loss

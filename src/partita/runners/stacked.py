@@ -1,5 +1,6 @@
 """Many small clients at once: their networks side by side, a step of all of them in one call for each layer."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -59,12 +60,13 @@ def _run(phase: Phase, clients: Sequence[Client], tensors: Sequence[Tensors]) ->
     seen = torch.zeros(len(clients), dtype=inputs.dtype)
     for rows, real in _steps(phase, clients):
         seen += _step(task, weights, descent, inputs[each, rows], targets[each, rows], real.to(inputs.dtype))
-    sound = torch.isfinite(seen)
+    for client, loss in zip(clients, seen.tolist(), strict=True):
+        if not math.isfinite(loss):
+            raise reference.diverged("The loss", str(loss), phase, client)
     for name in descent.sources:
-        sound &= torch.isfinite(weights[name]).flatten(1).all(1)
-    if not bool(sound.all()):
-        lost = clients[int(sound.to(torch.int64).argmin())]
-        raise reference.diverged("The loss or the weights", "not finite", phase, lost)
+        sound = torch.isfinite(weights[name]).flatten(1).all(1).tolist()
+        if not all(sound):
+            raise reference.diverged("The weights", "not finite", phase, clients[sound.index(False)])
     return [
         own | {source: weights[name][at].clone() for name, source in descent.sources.items()}
         for at, own in enumerate(tensors)

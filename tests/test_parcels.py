@@ -72,7 +72,10 @@ def tensors_in(thing: Any) -> list[Tensor]:
 def same(one: Any, other: Any) -> bool:
     if isinstance(one, Tensor):
         return (
-            isinstance(other, Tensor) and one.dtype == other.dtype and one.shape == other.shape and torch.equal(one, other)
+            isinstance(other, Tensor)
+            and one.dtype == other.dtype
+            and one.shape == other.shape
+            and torch.equal(one, other)
         )
     if isinstance(one, dict):
         return list(one) == list(other) and all(same(one[key], other[key]) for key in one)

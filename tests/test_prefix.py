@@ -134,9 +134,7 @@ def test_a_new_round_has_a_new_body() -> None:
 
 def test_a_few_blocks_at_the_end() -> None:
     client, tensors = made(
-        lambda: nn.Sequential(
-            nn.Linear(4, 6), nn.Tanh(), nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 3))
-        )
+        lambda: nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 3)))
     )
     phase = replace(HEAD_EPOCHS, train=where("2.*"))
     three_ways(phase, client, tensors)

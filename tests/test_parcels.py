@@ -94,7 +94,7 @@ def test_anything_comes_out_as_it_went_in(tmp_path: Path, thing: Any) -> None:
     out = unpack(parcel)
     assert same(thing, out)
     found = tensors_in(out)
-    assert all(tensor.data_ptr() % ALIGNMENT == 0 for tensor in found)
+    assert all(tensor.data_ptr() % 64 == 0 for tensor in found)
     assert all(tensor.is_contiguous() for tensor in found)
     assert (parcel.path is None) == (parcel.size <= SMALL)
     parcel.discard()

@@ -264,6 +264,13 @@ class Tied(nn.Module):
         return outputs
 
 
+def tied_chain() -> nn.Module:
+    """Two layers of a plain sequence that have one weight."""
+    first, second = nn.Linear(4, 4), nn.Linear(4, 4)
+    second.weight = first.weight
+    return nn.Sequential(first, nn.ReLU(), second)
+
+
 class Twice(nn.Module):
     """A layer used twice, one that is never used, and one that the network itself freezes."""
 
@@ -345,6 +352,7 @@ NETWORKS: dict[str, Setup] = {
     "dropout": Setup(Dropping, vectors, {}),
     "used twice, never, frozen": Setup(Twice, vectors, {}),
     "tied": Setup(Tied, indices, {}),
+    "tied in a chain": Setup(lambda: tied_chain(), vectors, {}),
     "embedding": Setup(texts, indices, {}),
     "embedding with padding": Setup(lambda: texts(padding_idx=3), indices, {}),
     "embedding that is sparse itself": Setup(lambda: texts(sparse=True), indices, {}),

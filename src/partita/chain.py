@@ -199,8 +199,8 @@ def _layers(module: nn.Module) -> list[Layer] | None:
         if layer is None:
             return None
         layers.append(layer)
-    used = [layer.module for layer in layers if isinstance(layer, _Weighted)]
-    return layers if len(set(used)) == len(used) else None
+    weights = [weight for layer in layers if isinstance(layer, _Weighted) for weight in layer.module.parameters()]
+    return layers if len(set(weights)) == len(weights) else None
 
 
 def _of_module(part: Any) -> Layer | None:

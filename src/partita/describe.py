@@ -15,7 +15,6 @@ from .registry import summary
 from .runners.fast import obstacle
 from .samples import Samples
 from .task import Task
-from .tensors import Tensors
 from .traffic import size
 from .views import PLAIN
 
@@ -79,8 +78,8 @@ def describe(algorithm: Algorithm, task: Task) -> Description:
     exchanged = sum(size(tensors[name]) for name in shared)
     return Description(
         algorithm=algorithm.label,
-        stages=tuple(_text(stage, task, tensors) for stage in algorithm.phases),
-        finetune=tuple(_text(stage, task, tensors) for stage in algorithm.finetune),
+        stages=tuple(_text(stage) for stage in algorithm.phases),
+        finetune=tuple(_text(stage) for stage in algorithm.finetune),
         rows=rows,
         parameters=_count(network),
         shared=_count(row for row in network if row.shared),
@@ -92,7 +91,7 @@ def describe(algorithm: Algorithm, task: Task) -> Description:
     )
 
 
-def _text(stage: Stage, task: Task, tensors: Tensors) -> str:
+def _text(stage: Stage) -> str:
     if not isinstance(stage, Phase):
         return summary(stage)
     length = []
@@ -104,7 +103,7 @@ def _text(stage: Stage, task: Task, tensors: Tensors) -> str:
     extras += [f"gradient {type(stage.gradient).__name__}"] if stage.gradient != PLAIN_GRADIENT else []
     extras += [f"weights: {stage.view.text}"] if stage.view != PLAIN else []
     # What the fast runner leaves to the readable one takes longer.
-    extras += [f"functional, for {reason}"] if (reason := obstacle(stage, task, tensors)) else []
+    extras += [f"functional, for {reason}"] if (reason := obstacle(stage)) else []
     parts = [f"train {stage.train}", ", ".join(length), _optimizer(stage), *extras]
     return "; ".join(parts)
 

@@ -12,6 +12,8 @@ import cloudpickle
 import torch
 from torch import Tensor
 
+from .errors import PartitaError
+
 ALIGNMENT = 64
 """Where a tensor begins decides which instructions work on it, and so the last bits of a result."""
 SMALL = 1 << 16
@@ -45,8 +47,7 @@ def pack(thing: object, folder: Path, *, code: bool = False) -> Parcel:
         return Parcel(target.getvalue(), size, inline=memory.numpy().tobytes())
     handle, name = tempfile.mkstemp(dir=folder)
     try:
-        # A file that cannot have its space is found out here, and not by a signal when it is written to.
-        os.posix_fallocate(handle, 0, size)
+        _reserve(handle, size, folder)
         _fill_(torch.from_file(name, shared=True, size=size, dtype=torch.uint8), pickler.tensors)
     except BaseException:
         os.unlink(name)
@@ -54,6 +55,20 @@ def pack(thing: object, folder: Path, *, code: bool = False) -> Parcel:
     finally:
         os.close(handle)
     return Parcel(target.getvalue(), size, Path(name))
+
+
+def _reserve(handle: int, size: int, folder: Path) -> None:
+    """A file that cannot have its space is found out here, and not by a signal when it is written to."""
+    if not hasattr(os, "posix_fallocate"):
+        os.ftruncate(handle, size)
+        return
+    try:
+        os.posix_fallocate(handle, 0, size)
+    except OSError as problem:
+        raise PartitaError(
+            f"{folder} has no room for {size >> 20} MB that processes exchange ({problem.strerror}). Make room, or let "
+            "one process do the work (--workers 1)."
+        ) from problem
 
 
 def unpack(parcel: Parcel) -> Any:
@@ -92,7 +107,7 @@ class _SettingAside:
     def persistent_id(self, thing: object) -> object:
         if type(thing) is not Tensor:
             return None
-        key = (thing.data_ptr(), tuple(thing.shape), thing.stride(), thing.dtype)
+        key = (thing.data_ptr(), tuple(thing.shape), thing.stride(), thing.dtype, thing.is_conj(), thing.is_neg())
         if key not in self._known:
             self._known[key] = (self._offset, tuple(thing.shape), thing.dtype)
             self._offset += _padded(thing)

@@ -33,19 +33,21 @@ def tail_of(network: nn.Module, trained: Iterable[nn.Module], samples: Samples, 
     if part is None or not samples.fixed or len(samples) < 2:
         return None
     before = set(network.modules()) - set(part.modules())
-    if any(isinstance(each, BATCH_NORMS) and each.training for each in before):
+    # Without running statistics, those of the batch are used even in evaluation.
+    if any(isinstance(each, BATCH_NORMS) and (each.training or each.running_mean is None) for each in before):
         return None
     few = samples.take(slice(0, 2)).inputs
-    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+    with torch.no_grad(), torch.random.fork_rng(devices=[]), restored(network):
         if not _ends(network, part, few):
             return None
         chance = torch.default_generator.get_state()
-        versions = [buffer._version for buffer in network.buffers()]
+        versions = [(id(buffer), buffer._version) for buffer in network.buffers()]
         both, first = (_received(network, part, inputs) for inputs in (few, few[:1]))
         if (
             not torch.equal(chance, torch.default_generator.get_state())
-            or versions != [buffer._version for buffer in network.buffers()]
+            or versions != [(id(buffer), buffer._version) for buffer in network.buffers()]
             or len(both) != 2
+            or _looks_ahead(network, part, few)
             or both.numel() * len(samples) > 2 * READY
             or not torch.allclose(both[:1], first, rtol=1e-4, atol=1e-5)
         ):
@@ -53,6 +55,8 @@ def tail_of(network: nn.Module, trained: Iterable[nn.Module], samples: Samples, 
         parts = [
             _received(network, part, samples.take(slice(at, at + batch)).inputs) for at in range(0, len(samples), batch)
         ]
+    if not torch.allclose(parts[0][:2], both, rtol=1e-4, atol=1e-5):
+        return None
     return Tail(part, Samples(torch.cat(parts), samples.targets))
 
 
@@ -64,13 +68,52 @@ def _common(network: nn.Module, trained: list[nn.Module]) -> nn.Module | None:
 
 def _ends(network: nn.Module, part: nn.Module, inputs: Tensor) -> bool:
     """Whether the part is used once, on one tensor, and its answer is the network's."""
-    calls: list[tuple[tuple[object, ...], object]] = []
-    handle = part.register_forward_hook(lambda _, arguments, output: calls.append((arguments, output)))
+    calls: list[tuple[tuple[object, ...], dict[str, object], object, int]] = []
+
+    def note(_: nn.Module, arguments: tuple[object, ...], named: dict[str, object], output: object) -> None:
+        calls.append((arguments, named, output, output._version if isinstance(output, Tensor) else 0))
+
+    handle = part.register_forward_hook(note, with_kwargs=True)
     try:
         answer = network(inputs)
     finally:
         handle.remove()
-    return len(calls) == 1 and len(calls[0][0]) == 1 and isinstance(calls[0][0][0], Tensor) and calls[0][1] is answer
+    if len(calls) != 1:
+        return False
+    arguments, named, output, version = calls[0]
+    # An answer that was changed in place is no longer the part's.
+    single = len(arguments) == 1 and not named and isinstance(arguments[0], Tensor)
+    return single and output is answer and isinstance(answer, Tensor) and answer._version == version
+
+
+def _looks_ahead(network: nn.Module, part: nn.Module, inputs: Tensor) -> bool:
+    """Whether what the part receives depends on weights of the part itself, as where they are tied."""
+    weights = [(weight, weight.requires_grad) for weight in network.parameters()]
+    own = set(part.parameters())
+    try:
+        for weight, _ in weights:
+            weight.requires_grad_(weight in own)
+        with torch.enable_grad():
+            return _received(network, part, inputs).requires_grad
+    finally:
+        for weight, before in weights:
+            weight.requires_grad_(before)
+
+
+@contextmanager
+def restored(network: nn.Module) -> Iterator[None]:
+    """Trying a network out may move its statistics; they are put back."""
+    before = [
+        (part, name, buffer, buffer.clone())
+        for part in network.modules()
+        for name, buffer in part.named_buffers(recurse=False)
+    ]
+    try:
+        yield
+    finally:
+        for part, name, buffer, values in before:
+            buffer.copy_(values)
+            part._buffers[name] = buffer
 
 
 def _received(network: nn.Module, part: nn.Module, inputs: Tensor) -> Tensor:

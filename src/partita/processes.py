@@ -70,6 +70,20 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Who is impatient and presses Ctrl-C again must not keep workers from being sent away."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {kind: signal.signal(kind, signal.SIG_IGN) for kind in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for kind, handler in before.items():
+            signal.signal(kind, handler)
+
+
 @dataclass(frozen=True)
 class _Order:
     job: Parcel
@@ -98,10 +112,13 @@ class _Pool:
         self._folder = memory_folder()
         self._forked = method == "fork"
         # A forked process has everything already; another one opens a parcel.
-        self._outfit = None if self._forked else pack(workshop, self._folder, code=True)
+        self._outfit: Parcel | None = None
         self._workers: list[_Worker] = []
         try:
-            self._workers += [self._hire() for _ in range(count)]
+            if not self._forked:
+                self._outfit = pack(workshop, self._folder, code=True)
+            for _ in range(count):
+                self._workers.append(self._hire())
         except BaseException:
             self.close()
             raise
@@ -121,16 +138,17 @@ class _Pool:
             sent.discard()
 
     def close(self) -> None:
-        for worker in self._workers:
-            worker.process.terminate()
-        for worker in self._workers:
-            worker.process.join(1)
-            if worker.process.is_alive():
-                worker.process.kill()
-                worker.process.join()
-            worker.connection.close()
-        self._workers.clear()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        with _undisturbed():
+            for worker in self._workers:
+                worker.process.terminate()
+            for worker in self._workers:
+                worker.process.join(1)
+                if worker.process.is_alive():
+                    worker.process.kill()
+                    worker.process.join()
+                worker.connection.close()
+            self._workers.clear()
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _hire(self) -> _Worker:
         ours, theirs = self._context.Pipe()

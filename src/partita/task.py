@@ -13,6 +13,7 @@ from .chain import Chain, chain_of
 from .errors import PartitaError
 from .network import BATCH_NORMS, network_of, tensors_of
 from .objectives import Loss, Measure, classification
+from .prefix import restored
 from .samples import Samples
 from .selectors import matches
 from .tensors import Tensors, only
@@ -63,7 +64,8 @@ class Task:
     def chain(self, part: nn.Module) -> Chain | None:
         """The layers of the module or a part of it, if they are a plain chain; found out once."""
         if part not in self._chains:
-            self._chains[part] = chain_of(part)
+            with restored(self.module):
+                self._chains[part] = chain_of(part)
         return self._chains[part]
 
     def outputs(self, weights: Tensors, inputs: Tensor) -> Tensor:

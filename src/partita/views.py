@@ -18,6 +18,8 @@ class View:
     text: str
     weights: Callable[[Tensors, Network], Tensors]
     place: Callable[[Selector], Selector]
+    direct: bool = False
+    """Whether each weight of the network is one of the tensors."""
 
     def sources(self, tensors: Tensors, network: Network) -> dict[str, str]:
         """For each weight of the network the tensor that it is, where it is made of one alone."""
@@ -32,6 +34,7 @@ PLAIN = View(
     "plain",
     weights=lambda tensors, network: {name: tensor for name, tensor in tensors.items() if "/" not in name},
     place=lambda selector: selector,
+    direct=True,
 )
 
 
@@ -41,4 +44,5 @@ def copy(prefix: str) -> View:
         f"copy {prefix}",
         weights=lambda tensors, network: under(prefix, tensors),
         place=lambda selector: below(prefix, selector),
+        direct=True,
     )

@@ -34,10 +34,11 @@ def run_phase(
 
     With `cache`, what comes before the layers that are trained is computed once for each sample, where that is exact.
     """
+    functional = obstacle(phase) is not None
     done: dict[int, Tensors] = {}
     together: dict[Task, list[int]] = {}
     for at, (client, own) in enumerate(zip(clients, tensors, strict=True)):
-        if obstacle(phase, client.task, own):
+        if functional or not _in_view(phase, client, own):
             [done[at]] = reference.run_phase(phase, [client], [own])
         elif can_stack(phase, client, own):
             together.setdefault(client.task, []).append(at)
@@ -49,14 +50,19 @@ def run_phase(
     return [done[at] for at in range(len(clients))]
 
 
-def obstacle(phase: Phase, task: Task, tensors: Tensors) -> str | None:
+def obstacle(phase: Phase) -> str | None:
     """Why a phase needs the functional form, if it does."""
     if phase.objective:
         return "an objective of its own"
     if phase.gradient != PLAIN_GRADIENT:
         return f"a gradient by {type(phase.gradient).__name__}"
-    mixed = phase.trained(task.network, frozenset(tensors)) - set(phase.view.sources(tensors, task.network).values())
-    return f"weights by {phase.view.text}" if mixed else None
+    return None if phase.view.direct else f"weights by {phase.view.text}"
+
+
+def _in_view(phase: Phase, client: Client, tensors: Tensors) -> bool:
+    """Whether all that is trained are weights that the network uses."""
+    network = client.task.network
+    return phase.trained(network, frozenset(tensors)) <= set(phase.view.sources(tensors, network).values())
 
 
 def _run(phase: Phase, client: Client, tensors: Tensors, cache: bool) -> Tensors:
@@ -68,7 +74,11 @@ def _run(phase: Phase, client: Client, tensors: Tensors, cache: bool) -> Tensors
     held = client.task.load_(phase.view.weights(tensors, network))
     trained = {name: held[network_name(name)] for name in names}
     _train_only_(module, list(trained.values()))
-    state = phase.optimizer.init(trained) | (under("optimizer/", tensors) if phase.carry else {})
+    state = phase.optimizer.init(trained)
+    if phase.carry:
+        # Steps change it in place, and what was given stays.
+        carried = under("optimizer/", tensors)
+        state |= {name: torch.empty_like(state.get(name, old)).copy_(old) for name, old in carried.items()}
     losses: list[list[float]] = []
     client.task.train_(frozenset(map(network_name, names)))
     with (
@@ -174,11 +184,15 @@ def _train_only_(module: nn.Module, parameters: Sequence[Tensor]) -> None:
 def _sparse_embeddings(module: nn.Module, phase: Phase) -> Iterator[None]:
     """A step of plain SGD moves only the rows of the words in the batch, so only theirs are computed."""
     optimizer = phase.optimizer
-    plain = isinstance(optimizer, SGD) and not (optimizer.momentum or optimizer.weight_decay or optimizer.clip)
+    plain = type(optimizer) is SGD and not (optimizer.momentum or optimizer.weight_decay or optimizer.clip)
     tables = [
         part
         for part in module.modules()
-        if isinstance(part, nn.Embedding) and not part.sparse and part.weight.requires_grad and part.max_norm is None
+        if isinstance(part, nn.Embedding)
+        and not part.sparse
+        and part.weight.requires_grad
+        and part.max_norm is None
+        and not part.scale_grad_by_freq
     ]
     chosen = tables if plain and not phase.penalty else []
     for part in chosen:

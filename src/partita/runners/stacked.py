@@ -28,7 +28,7 @@ def can_stack(phase: Phase, client: Client, tensors: Tensors) -> bool:
     """
     optimizer, task = phase.optimizer, client.task
     network = task.network
-    plain = isinstance(optimizer, SGD) and not optimizer.momentum and optimizer.clip is None
+    plain = type(optimizer) is SGD and not optimizer.momentum and optimizer.clip is None
     simple = not (phase.penalty or phase.project or phase.until or phase.carry or network.buffers)
     if not plain or not simple or task.loss is not F.cross_entropy or not phase.samples(client).fixed:
         return False

@@ -71,7 +71,7 @@ class Gathering:
 def plain_descent(phase: Phase, trained: Mapping[str, nn.Parameter], network: Network) -> Descent | None:
     """Where a step needs nothing but each gradient by itself."""
     optimizer = phase.optimizer
-    if not isinstance(optimizer, SGD) or optimizer.momentum or optimizer.clip is not None or phase.penalty:
+    if type(optimizer) is not SGD or optimizer.momentum or optimizer.clip is not None or phase.penalty:
         return None
     factors = optimizer.factors(dict(trained), network)
     decayed = optimizer.decayed(network, frozenset(trained)) if optimizer.weight_decay else frozenset()
@@ -84,7 +84,7 @@ def plain_descent(phase: Phase, trained: Mapping[str, nn.Parameter], network: Ne
 
 def in_place(optimizer: Optimizer, trained: Tensors, state: Tensors, network: Network) -> Step:
     """The optimizer's step on parameters themselves; its state is changed too."""
-    if isinstance(optimizer, SGD):
+    if type(optimizer) is SGD:
         return _descent(optimizer, trained, state, network)
 
     def step(gradients: list[Tensor | None], moment: Moment) -> None:
@@ -116,19 +116,21 @@ def _descent(optimizer: SGD, trained: Tensors, state: Tensors, network: Network)
                 for (kind, parameter, velocity), gradient in zip(everything, gradients, strict=True)
                 if kind == (factor, decay) and gradient is not None
             ]
-            dense = [each for each in used if not each[1].is_sparse]
-            torch._fused_sgd_(
-                [parameter for parameter, _, _ in dense],
-                [gradient for _, gradient, _ in dense],
-                [velocity for _, _, velocity in dense] if optimizer.momentum else [],
-                weight_decay=decay,
-                momentum=optimizer.momentum,
-                lr=rate * factor,
-                dampening=0.0,
-                nesterov=optimizer.nesterov,
-                maximize=False,
-                is_first_step=False,
-            )
+            # The fused step goes through memory as it lies, and needs at least one tensor.
+            dense = [(p, _beside(p, g), v) for p, g, v in used if not g.is_sparse]
+            if dense:
+                torch._fused_sgd_(
+                    [parameter for parameter, _, _ in dense],
+                    [gradient for _, gradient, _ in dense],
+                    [velocity for _, _, velocity in dense] if optimizer.momentum else [],
+                    weight_decay=decay,
+                    momentum=optimizer.momentum,
+                    lr=rate * factor,
+                    dampening=0.0,
+                    nesterov=optimizer.nesterov,
+                    maximize=False,
+                    is_first_step=False,
+                )
             for parameter, gradient, _ in used:
                 if gradient.is_sparse:
                     parameter.add_(gradient, alpha=-rate * factor)
@@ -136,16 +138,25 @@ def _descent(optimizer: SGD, trained: Tensors, state: Tensors, network: Network)
     return step
 
 
+def _beside(parameter: Tensor, gradient: Tensor) -> Tensor:
+    """A gradient in memory as its parameter lies: a sum's is one number seen many times."""
+    if gradient.stride() == parameter.stride():
+        return gradient
+    return torch.empty_like(parameter).copy_(gradient)
+
+
 def _clip_(gradients: list[Tensor | None], largest: float) -> None:
     known = [gradient for gradient in gradients if gradient is not None]
     if known:
         norm = torch.stack([gradient.square().sum() for gradient in known]).sum().sqrt()
-        torch._foreach_mul_(known, torch.clamp(largest / (norm + 1e-6), max=1.0).item())
+        scale = torch.clamp(largest / (norm + 1e-6), max=1.0).item()
+        # Not in place: two parameters may have one and the same gradient.
+        gradients[:] = [None if gradient is None else gradient * scale for gradient in gradients]
 
 
 def pull_of(phase: Phase, trained: Tensors, client: Client) -> Pull | None:
     """The gradient of a proximal term without a graph; other penalties are differentiated with the loss."""
-    if not isinstance(phase.penalty, Proximal):
+    if type(phase.penalty) is not Proximal:
         return None
     penalty = phase.penalty
     centers = penalty.centers(trained, client)
@@ -156,7 +167,7 @@ def pull_of(phase: Phase, trained: Tensors, client: Client) -> Pull | None:
             distance = parameter - center
             known = gradients[at]
             gradients[at] = (
-                distance.mul_(penalty.strength) if known is None else known.add_(distance, alpha=penalty.strength)
+                distance.mul_(penalty.strength) if known is None else known.add(distance, alpha=penalty.strength)
             )
 
     return pull

@@ -191,7 +191,7 @@ def test_a_full_disk_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         raise problem
 
     open_before = len(os.listdir("/proc/self/fd"))
-    monkeypatch.setattr(os, "posix_fallocate", full)
+    monkeypatch.setattr("partita.parcels._bytes", full)
     with pytest.raises(PartitaError if isinstance(problem, OSError) else KeyboardInterrupt):
         pack(torch.ones(SMALL), tmp_path)
     assert not list(tmp_path.iterdir())

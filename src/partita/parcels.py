@@ -42,33 +42,26 @@ def pack(thing: object, folder: Path, *, code: bool = False) -> Parcel:
     pickler.dump(thing)
     size = sum(_padded(tensor) for tensor in pickler.tensors)
     if size <= SMALL:
-        memory = torch.empty(size, dtype=torch.uint8)
-        _fill_(memory, pickler.tensors)
-        return Parcel(target.getvalue(), size, inline=memory.numpy().tobytes())
+        padded = (_bytes(tensor).numpy().tobytes().ljust(_padded(tensor), b"\0") for tensor in pickler.tensors)
+        return Parcel(target.getvalue(), size, inline=b"".join(padded))
     handle, name = tempfile.mkstemp(dir=folder)
     try:
-        _reserve(handle, size, folder)
-        _fill_(torch.from_file(name, shared=True, size=size, dtype=torch.uint8), pickler.tensors)
-    except BaseException:
-        os.unlink(name)
-        raise
-    finally:
-        os.close(handle)
-    return Parcel(target.getvalue(), size, Path(name))
-
-
-def _reserve(handle: int, size: int, folder: Path) -> None:
-    """A file that cannot have its space is found out here, and not by a signal when it is written to."""
-    if not hasattr(os, "posix_fallocate"):
-        os.ftruncate(handle, size)
-        return
-    try:
-        os.posix_fallocate(handle, 0, size)
+        with os.fdopen(handle, "wb") as file:
+            for tensor in pickler.tensors:
+                # Written, not mapped: where there is no room that is an error and no signal, and no page is cleared.
+                file.write(_bytes(tensor).numpy().data)
+                file.seek(_padded(tensor) - tensor.numel() * tensor.element_size(), os.SEEK_CUR)
+            file.truncate(size)
     except OSError as problem:
+        os.unlink(name)
         raise PartitaError(
             f"{folder} has no room for {size >> 20} MB that processes exchange ({problem.strerror}). Make room, or let "
             "one process do the work (--workers 1)."
         ) from problem
+    except BaseException:
+        os.unlink(name)
+        raise
+    return Parcel(target.getvalue(), size, Path(name))
 
 
 def unpack(parcel: Parcel) -> Any:
@@ -142,9 +135,7 @@ def _padded(tensor: Tensor) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def _fill_(memory: Tensor, tensors: list[Tensor]) -> None:
-    offset = 0
-    for tensor in tensors:
-        count = tensor.numel() * tensor.element_size()
-        memory[offset : offset + count].view(tensor.dtype).view(tensor.shape).copy_(tensor)
-        offset += _padded(tensor)
+def _bytes(tensor: Tensor) -> Tensor:
+    if not tensor.numel():
+        return torch.empty(0, dtype=torch.uint8)
+    return tensor.resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8)

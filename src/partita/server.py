@@ -101,7 +101,8 @@ def _mean_change(
     wide = old.double()
     total, sent = torch.zeros_like(wide), 0.0 if all(mask is None for mask in masks) else torch.zeros_like(wide)
     for value, mask, weight in zip(values, masks, weights, strict=True):
-        difference = wide - value
+        difference = value.to(torch.float64, copy=True)
+        torch.sub(wide, difference, out=difference)
         total += difference.mul_(weight) if mask is None else difference.mul_(weight * mask)
         sent = sent + (weight if mask is None else weight * mask)
     if isinstance(sent, float):

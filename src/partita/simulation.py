@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Literal
 
 import torch
@@ -29,6 +30,8 @@ from .work import Deed, Job, Outcome, Workshop
 
 TOGETHER = 512
 """So many samples make a job."""
+WEIGHTS_PER_SAMPLE = 10_000
+"""To copy so many weights takes about as long as to learn from a sample."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +145,7 @@ def simulate(
             if due:
                 # The download after this round is that of the next.
                 after = replace(moment, round=number + 1)
-                measured = work(jobs("measure", evaluated, after, data, states), done.state)
+                measured = work(jobs("measure", evaluated, after, data, states, weights=workshop.weights), done.state)
                 records += [record for outcome in sorted(measured, key=_client) for record in outcome.records]
             result.records.extend(records)
             result.traffic.extend(done.traffic)
@@ -191,9 +194,10 @@ def _round(
     workshop: Workshop, work: Crew, result: Result, chosen: Sequence[int], moment: Moment, *, measured: bool
 ) -> _Round:
     algorithm, data = workshop.algorithm, workshop.data
-    done = sorted(work(jobs("train", chosen, moment, data, result.own, measured=measured), result.state), key=_client)
+    divide = partial(jobs, moment=moment, data=data, states=result.own, weights=workshop.weights)
+    done = sorted(work(divide("train", chosen, measured=measured), result.state), key=_client)
     others = {*range(len(data))} - {*chosen} - data.newcomers if algorithm.absent else ()
-    waited = sorted(work(jobs("wait", others, moment, data, result.own), result.state), key=_client)
+    waited = sorted(work(divide("wait", others), result.state), key=_client)
     updates = [outcome.update for outcome in done if outcome.update]
     holder = workshop.server_client()
     return _Round(
@@ -231,18 +235,23 @@ def jobs(
     data: Federation,
     states: Mapping[int, Tensors],
     *,
+    weights: int = 0,
     measured: bool = False,
 ) -> Iterator[Job]:
-    """Work for clients, the largest first; small clients together, so that they cost no message each."""
-    for some in _together(sorted(clients, key=lambda client: (-data.size(client), client)), data):
+    """Work for clients, the largest first; small clients together, so that they cost no message each.
+
+    A client costs its samples, and what it takes to copy its `weights`.
+    """
+    ordered = sorted(clients, key=lambda client: (-data.size(client), client))
+    for some in _together(ordered, data, weights / WEIGHTS_PER_SAMPLE):
         yield Job(deed, some, [states.get(each, {}) for each in some], moment, measured)
 
 
-def _together(clients: Sequence[int], data: Federation) -> Iterator[list[int]]:
+def _together(clients: Sequence[int], data: Federation, fixed: float) -> Iterator[list[int]]:
     some: list[int] = []
     for client in clients:
         some.append(client)
-        if sum(map(data.size, some)) >= TOGETHER:
+        if sum(data.size(each) + fixed for each in some) >= TOGETHER:
             yield some
             some = []
     if some:

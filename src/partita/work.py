@@ -86,6 +86,11 @@ class Workshop:
         return replace(client, own=client.task.place(own), received=client.task.place(received))
 
     @property
+    def weights(self) -> int:
+        """How many numbers the network of a client has."""
+        return sum(tensor.numel() for tensor in self.tasks[0].weights.values())
+
+    @property
     def different(self) -> Sequence[int]:
         """Clients whose network may be another than the first one's."""
         if self.tasks.same or isinstance(self.tasks.model, nn.Module):

@@ -11,7 +11,6 @@ from torch.nn import functional as F
 from ..chain import Chain
 from ..client import Client
 from ..gradients import PLAIN_GRADIENT
-from ..network import Network
 from ..optimizers import SGD
 from ..phases import Phase
 from ..prefix import tail_of
@@ -99,11 +98,11 @@ def _run(phase: Phase, client: Client, tensors: Tensors, cache: bool) -> Tensors
                 with torch.no_grad():
                     for name, parameter in trained.items():
                         parameter.copy_(phase.project(name, parameter))
-    if not all(bool(torch.isfinite(parameter).all()) for parameter in trained.values()):
+    if not all(map(reference.finite, trained.values())):
         raise reference.diverged("The weights", "not finite", phase, client)
     sources = phase.view.sources(tensors, network)
     moved = {sources[name]: held[name] for name in network.buffers if name in sources}
-    kept = {name: _copy(tensor) for name, tensor in (trained | moved).items()}
+    kept = {name: _taken(tensor) for name, tensor in (trained | moved).items()}
     return tensors | kept | (prefixed("optimizer/", state) if phase.carry else {})
 
 
@@ -113,7 +112,7 @@ def _learning(phase: Phase, client: Client, part: nn.Module, trained: Tensors, s
     chain = task.chain(part) if task.loss is F.cross_entropy else None
     pull = pull_of(phase, trained, client)
     if chain and (pull or not phase.penalty):
-        return _by_hand(phase, chain, trained, state, pull, task.network)
+        return _by_hand(phase, client, chain, trained, state, pull)
     step = in_place(phase.optimizer, trained, state, task.network)
     parameters = list(trained.values())
 
@@ -132,20 +131,17 @@ def _learning(phase: Phase, client: Client, part: nn.Module, trained: Tensors, s
     return learn
 
 
-def _by_hand(
-    phase: Phase, chain: Chain, trained: Tensors, state: Tensors, pull: Pull | None, network: Network
-) -> Learn:
+def _by_hand(phase: Phase, client: Client, chain: Chain, trained: Tensors, state: Tensors, pull: Pull | None) -> Learn:
     parameters = {name: parameter for name, parameter in trained.items() if isinstance(parameter, nn.Parameter)}
-    descent = plain_descent(phase, parameters, network)
+    descent = plain_descent(phase, parameters, client)
     if descent:
 
         def descend(batch: Samples, moment: Moment) -> float:
-            descent.moment = moment
             with torch.no_grad():
                 return chain.step(batch.inputs, batch.targets, descent)
 
         return descend
-    step = in_place(phase.optimizer, trained, state, network)
+    step = in_place(phase.optimizer, trained, state, client.task.network)
 
     def learn(batch: Samples, moment: Moment) -> float:
         gathering = Gathering()
@@ -170,8 +166,13 @@ def _part(phase: Phase, client: Client, names: Sequence[str]) -> tuple[nn.Module
     return client.task.module, samples
 
 
-def _copy(tensor: Tensor) -> Tensor:
-    return tensor.detach().clone(memory_format=torch.contiguous_format)
+def _taken(tensor: Tensor) -> Tensor:
+    """The values of a tensor of the module, which has no more use for them: the next phase loads its own."""
+    values = tensor.detach()
+    if not values.is_contiguous():
+        return values.contiguous()
+    tensor.data = torch.empty_like(values)
+    return values
 
 
 def _train_only_(module: nn.Module, parameters: Sequence[Tensor]) -> None:

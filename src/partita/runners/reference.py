@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 import torch
+from torch import Tensor
 
 from ..client import Client
 from ..errors import DivergedError
@@ -41,7 +42,7 @@ def _run(phase: Phase, client: Client, tensors: Tensors) -> Tensors:
             if phase.project:
                 trained = {name: phase.project(name, tensor) for name, tensor in trained.items()}
             tensors = tensors | changes | trained
-    if not all(bool(torch.isfinite(tensor).all()) for tensor in trained.values()):
+    if not all(map(finite, trained.values())):
         raise diverged("The weights", "not finite", phase, client)
     return tensors | (prefixed("optimizer/", state) if phase.carry else {})
 
@@ -65,6 +66,11 @@ def _gradient(
 
     gradient, changes = phase.gradient(gradient_at, trained, batches, tensors)
     return gradient, changes, losses[-1]
+
+
+def finite(tensor: Tensor) -> bool:
+    """Whether all entries are finite. Their sum tells in one pass, unless it overflows."""
+    return math.isfinite(tensor.detach().sum()) or bool(torch.isfinite(tensor).all())
 
 
 def diverged(what: str, became: str, phase: Phase, client: Client) -> DivergedError:

@@ -20,33 +20,24 @@ Pull = Callable[[list[Tensor | None]], None]
 """Adds the gradient of a proximal term."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Descent:
-    """Plain SGD on each gradient as it comes, which is then never kept. `moment` says which step it is."""
+    """Plain SGD on each gradient as it comes, which is then never kept; rate and decay of each parameter."""
 
-    optimizer: SGD
-    factors: Mapping[nn.Parameter, float]
-    decayed: frozenset[nn.Parameter]
-    moment: Moment = field(default_factory=Moment)
+    rates: Mapping[nn.Parameter, tuple[float, float]]
 
     def __call__(self, parameter: nn.Parameter, gradient: Tensor) -> None:
-        rate = self._shrunk(parameter)
-        parameter.add_(gradient, alpha=-rate)
+        parameter.add_(gradient, alpha=-self._shrunk(parameter))
 
     def outer(self, parameter: nn.Parameter, left: Tensor, right: Tensor) -> None:
-        rate, decay = self._rate(parameter)
+        rate, decay = self.rates[parameter]
         parameter.addmm_(left.t(), right, beta=1 - rate * decay, alpha=-rate)
 
     def rows(self, parameter: nn.Parameter, rows: Tensor, gradient: Tensor) -> None:
-        rate = self._shrunk(parameter)
-        parameter.index_add_(0, rows, gradient, alpha=-rate)
-
-    def _rate(self, parameter: nn.Parameter) -> tuple[float, float]:
-        rate = self.optimizer.lr * self.optimizer.schedule(self.moment) * self.factors[parameter]
-        return rate, self.optimizer.weight_decay if parameter in self.decayed else 0.0
+        parameter.index_add_(0, rows, gradient, alpha=-self._shrunk(parameter))
 
     def _shrunk(self, parameter: nn.Parameter) -> float:
-        rate, decay = self._rate(parameter)
+        rate, decay = self.rates[parameter]
         if decay:
             parameter.mul_(1 - rate * decay)
         return rate
@@ -68,18 +59,16 @@ class Gathering:
         self.gradients[parameter] = torch.zeros_like(parameter).index_add_(0, rows, gradient)
 
 
-def plain_descent(phase: Phase, trained: Mapping[str, nn.Parameter], network: Network) -> Descent | None:
-    """Where a step needs nothing but each gradient by itself."""
-    optimizer = phase.optimizer
+def plain_descent(phase: Phase, trained: Mapping[str, nn.Parameter], client: Client) -> Descent | None:
+    """Where a step needs nothing but each gradient by itself. Rates are those of the round."""
+    optimizer, network = phase.optimizer, client.task.network
     if type(optimizer) is not SGD or optimizer.momentum or optimizer.clip is not None or phase.penalty:
         return None
+    rate = optimizer.lr * optimizer.schedule(client.moment)
     factors = optimizer.factors(dict(trained), network)
     decayed = optimizer.decayed(network, frozenset(trained)) if optimizer.weight_decay else frozenset()
-    return Descent(
-        optimizer,
-        {parameter: factors[name] for name, parameter in trained.items()},
-        frozenset(trained[name] for name in decayed),
-    )
+    decays = {name: optimizer.weight_decay if name in decayed else 0.0 for name in trained}
+    return Descent({parameter: (rate * factors[name], decays[name]) for name, parameter in trained.items()})
 
 
 def in_place(optimizer: Optimizer, trained: Tensors, state: Tensors, network: Network) -> Step:

@@ -1,5 +1,6 @@
 """The command line. Torch is imported only by the commands that need it, so that help is quick."""
 
+import gc
 import sys
 import warnings
 
@@ -50,3 +51,6 @@ def main() -> None:
         # Whoever read the output has gone, as in `partita list algorithms | head`.
         sys.stderr.close()
         raise SystemExit(1) from None
+    finally:
+        # All memory goes with the process. To look for garbage in it before would take longer than some commands.
+        gc.freeze()

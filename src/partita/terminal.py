@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from rich import progress as bars
 from rich.console import Console
@@ -124,6 +124,7 @@ def print_result(result: "Result") -> None:
     models = {record.model: result.accuracy(record.model) for record in result.records if record.round == result.rounds}
     newcomers = result.accuracy(newcomers=True) if result.data.newcomers else None
     _print_scores(result.metric, models, result.model, newcomers)
+    _print_sample(cast(int, result.protocol["evaluated_clients"]), len(result.data))
     if result.protocol["oracle_validation"]:
         output.print(ORACLE)
 
@@ -142,6 +143,7 @@ def print_run(view: "View", *, oracle: bool = False) -> None:
         output.print(f"After round {view.evaluated[-1]}:")
         newcomers = view.summaries(newcomers=True).get(about["model"])
         _print_scores(about["metric"], dict(view.summaries()), about["model"], newcomers)
+        _print_sample(about["evaluated"], about["clients"])
         chosen = view.chosen_round
         if chosen is not None and chosen != view.evaluated[-1]:
             reached = spread(view.summaries(chosen)[about["model"]], about["metric"])
@@ -154,6 +156,11 @@ def print_run(view: "View", *, oracle: bool = False) -> None:
         output.print(ORACLE)
     if about["status"] != "done":
         output.print(f"Continue with: partita resume {view.folder}")
+
+
+def _print_sample(evaluated: int, clients: int) -> None:
+    if evaluated < clients:
+        output.print(f"Evaluated: a fixed sample of {evaluated:,} of the {clients:,} clients (evaluation_clients).")
 
 
 def tell_waiting(folder: Path) -> None:

@@ -40,7 +40,9 @@ def bench(
             raise PartitaError(f"Unknown workload {name!r}. Known: {', '.join(known)}.")
     results = {name: _measured(name, repeat, peers or {}, on_measured) for name in wanted}
     now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-    return {"date": now, "repeat": repeat, "environment": environment(), "workloads": results}
+    # Where other projects are is of no interest to others.
+    command = f"partita bench {' '.join(wanted)} --repeat {repeat}"
+    return {"command": command, "date": now, "repeat": repeat, "environment": environment(), "workloads": results}
 
 
 def _measured(name: str, repeat: int, peers: Mapping[str, Path], on_measured: OnMeasured | None) -> dict[str, Any]:

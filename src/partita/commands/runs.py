@@ -270,9 +270,8 @@ def compare(
     if not views:
         raise PartitaError(f"No runs in {', '.join(map(str, runs))}.")
     metric = views[0].about["metric"]
-    made = compare_scores(
-        scores_of(views), baseline=baseline or views[0].about["label"], lower_is_better=metric != "accuracy"
-    )
+    scores = scores_of(views)
+    made = compare_scores(scores, baseline=baseline or next(iter(scores)), lower_is_better=metric != "accuracy")
     print(table(made, form.value, percent=metric == "accuracy"))
 
 

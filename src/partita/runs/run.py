@@ -62,6 +62,7 @@ def start(
         "division": "whole" if whole else "origin and fingerprint alone: there are too many clients",
         "newcomers": sorted(experiment.data.newcomers),
         "clients": len(experiment.data),
+        "evaluated": min(len(experiment.data), experiment.evaluation_clients),
         "rounds": experiment.rounds,
         "metric": "RMSE" if experiment.data.kind == "regression" else "accuracy",
         "environment": environment(),

@@ -104,7 +104,8 @@ def test_the_body_is_computed_once(optimizer: Any, kind: torch.dtype) -> None:
     module = Net().to(kind)
     client, tensors = holder(Task(module), some((4,), 64, kind=kind))
     phase = replace(HEAD_EPOCHS, optimizer=optimizer, epochs=4)
-    three_ways(phase, client, tensors, FLOATS[kind])
+    # Over 64 steps with momentum, rounding adds up.
+    three_ways(phase, client, tensors, 2 * FLOATS[kind])
     with counted(client.task.module, "body") as sizes:
         fast.run_phase(phase, [client], [tensors])
     assert max(sizes) == 64, "all samples at once"

@@ -15,7 +15,7 @@ WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 PRIOR = 4.0
 """So many validation samples of a client's own weigh as much as those of all; see docs/guard.md."""
 
-EQUAL = 1e-9
+EQUAL = 1e-6
 """Losses that differ by no more are equal: two models that agree differ in the last bits of their mixture."""
 
 

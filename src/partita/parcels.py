@@ -138,4 +138,6 @@ def _padded(tensor: Tensor) -> int:
 def _bytes(tensor: Tensor) -> Tensor:
     if not tensor.numel():
         return torch.empty(0, dtype=torch.uint8)
-    return tensor.resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8)
+    flat = tensor.resolve_conj().resolve_neg().contiguous().reshape(-1)
+    # A single number may claim any stride.
+    return (flat if flat.stride(0) == 1 else flat.clone(memory_format=torch.contiguous_format)).view(torch.uint8)

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import tempfile
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from hypothesis import HealthCheck, given, settings as examples, strategies as s
 from torch import Tensor, nn
 
 from partita.errors import PartitaError
-from partita.parcels import ALIGNMENT, SMALL, memory_folder, pack, unpack
+from partita.parcels import ALIGNMENT, SMALL, claim, memory_folder, pack, unpack
 
 KINDS = (
     torch.float64,
@@ -232,3 +233,15 @@ def test_where_there_is_little_memory_files_are_temporary(tmp_path: Path, monkey
     monkeypatch.setattr("partita.parcels._free", lambda folder: 1 << 20)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert memory_folder().parent == tmp_path
+
+
+def test_what_nobody_uses_any_more_is_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after a kill -9 of all processes at once."""
+    monkeypatch.setattr("partita.parcels._free", lambda place: 0)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    used, left, young = memory_folder(), memory_folder(), memory_folder()
+    with claim(used):
+        claim(left).close()
+        (left / "parcel").write_bytes(b"1")
+        new = memory_folder()
+        assert (used.exists(), left.exists(), young.exists(), new.exists()) == (True, False, True, True)

@@ -15,10 +15,8 @@ from .processes import workers_of_machine
 from .runners.fast import run_phase
 from .samples import Samples
 from .simulation import participants
-from .tasks import tasks_for
 from .tensors import Tensors
 from .traffic import traffic
-from .work import Workshop
 
 CALIBRATION_BATCHES = 20
 EVALUATED = 256
@@ -58,8 +56,8 @@ class Estimate:
 def estimate(experiment: Experiment, workers: int | None = None) -> Estimate:
     """Costs of an experiment's own rounds; those of a pretraining before them are not counted."""
     count = workers or workers_of_machine()
-    algorithm = experiment.stages[-1].algorithm
-    workshop = _workshop(experiment, algorithm)
+    stage = experiment.stages[-1]
+    algorithm, workshop = stage.algorithm, experiment.workshop(stage, {})
     data, moment = experiment.data, workshop.moment(0)
     trainers = [client for client in range(len(data)) if client not in data.newcomers]
     chosen = [trainers[at] for at in participants(len(trainers), experiment.participation, moment)]
@@ -93,29 +91,6 @@ def estimate(experiment: Experiment, workers: int | None = None) -> Estimate:
         bytes_up=sum(row.up for row in rows) * len(chosen),
         masked=trained.update.mask is not None,
         memory_bytes=_memory(experiment, state, trained, count),
-    )
-
-
-def _workshop(experiment: Experiment, algorithm: Algorithm) -> Workshop:
-    tasks = tasks_for(
-        experiment.model,
-        experiment.data,
-        experiment.seed,
-        weights={},
-        buffers=experiment.buffers,
-        frozen_norm=experiment.frozen_norm,
-        device=experiment.device,
-    )
-    return Workshop(
-        algorithm,
-        tasks,
-        experiment.data,
-        experiment.rounds,
-        experiment.seed,
-        experiment.batching,
-        experiment.evaluation_batch,
-        experiment.oracle_validation,
-        run_phase,
     )
 
 

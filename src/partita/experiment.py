@@ -17,8 +17,9 @@ from .server import Averaging
 from .settings import Settings, build
 from .simulation import Checkpoint, simulate
 from .task import Buffers
-from .tasks import Factory
+from .tasks import Factory, tasks_for
 from .tensors import Tensors
+from .work import Workshop
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -106,6 +107,29 @@ class Experiment:
             run_phase=RUNNERS[self.runner],
             workers=workers,
             device=self.device,
+        )
+
+    def workshop(self, stage: "Stage", weights: Tensors) -> Workshop:
+        """What it takes to work on clients as a stage does."""
+        tasks = tasks_for(
+            self.model,
+            self.data,
+            self.seed,
+            weights=weights,
+            buffers=self.buffers,
+            frozen_norm=self.frozen_norm,
+            device=self.device,
+        )
+        return Workshop(
+            stage.algorithm,
+            tasks,
+            self.data,
+            stage.rounds,
+            self.seed,
+            self.batching,
+            self.evaluation_batch,
+            self.oracle_validation,
+            RUNNERS[self.runner],
         )
 
     def _with_server(self) -> Algorithm:

@@ -1,12 +1,15 @@
 """How do tensors get from one process to another? In a file that both map into memory, so that they travel by name."""
 
+import fcntl
 import io
 import os
 import pickle
+import shutil
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
 import cloudpickle
 import torch
@@ -16,6 +19,7 @@ from .errors import PartitaError
 
 ALIGNMENT = 64
 """Where a tensor begins decides which instructions work on it, and so the last bits of a result."""
+PREFIX, LOCK = "partita-", "lock"
 SMALL = 1 << 16
 """Bytes below which tensors travel with the message: a file costs more than a copy."""
 
@@ -80,7 +84,25 @@ def memory_folder() -> Path:
     """A new folder for parcels: in memory where the system has a place for that, else among temporary files."""
     memory = Path("/dev/shm")
     roomy = memory.is_dir() and os.access(memory, os.W_OK) and _free(memory) > 1 << 30
-    return Path(tempfile.mkdtemp(prefix="partita-", dir=memory if roomy else None))
+    place = memory if roomy else Path(tempfile.gettempdir())
+    _sweep(place)
+    return Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
+
+
+def claim(folder: Path) -> IO[str]:
+    """A folder is in use as long as this file is open, by whoever inherited it too."""
+    file = (folder / LOCK).open("w")
+    fcntl.flock(file, fcntl.LOCK_EX)
+    return file
+
+
+def _sweep(place: Path) -> None:
+    """Takes away what processes left that were all killed at once, so that none could do it."""
+    for lock in place.glob(f"{PREFIX}*/{LOCK}"):
+        # Those in use, or of other users, cannot be locked.
+        with suppress(OSError), lock.open("r+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(lock.parent, ignore_errors=True)
 
 
 def _free(folder: Path) -> int:

@@ -21,7 +21,7 @@ import torch
 
 from .errors import PartitaError
 from .memory import keep_freed_memory
-from .parcels import Parcel, memory_folder, pack, unpack
+from .parcels import Parcel, claim, memory_folder, pack, unpack
 from .tensors import Tensors
 from .work import Job, Outcome, Workshop
 
@@ -110,6 +110,7 @@ class _Pool:
     def __init__(self, workshop: Workshop, count: int, method: str) -> None:
         self._workshop, self._context = workshop, multiprocessing.get_context(method)
         self._folder = memory_folder()
+        self._claim = claim(self._folder)
         self._forked = method == "fork"
         # A forked process has everything already; another one opens a parcel.
         self._outfit: Parcel | None = None
@@ -149,6 +150,7 @@ class _Pool:
                 worker.connection.close()
             self._workers.clear()
             shutil.rmtree(self._folder, ignore_errors=True)
+            self._claim.close()
 
     def _hire(self) -> _Worker:
         ours, theirs = self._context.Pipe()

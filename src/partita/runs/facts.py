@@ -11,7 +11,6 @@ from ..errors import DegenerateWarning
 from ..experiment import Experiment
 from ..randomness import generator
 from ..split import ROLES
-from ..tasks import tasks_for
 
 MOST_CLIENTS = 1000
 """Of more clients, labels and floor are those of a sample, which is the same for every run."""
@@ -41,15 +40,9 @@ def sample_of_clients(count: int) -> list[int]:
 
 
 def _network(experiment: Experiment) -> dict[str, object]:
-    task = tasks_for(
-        experiment.model,
-        experiment.data,
-        experiment.seed,
-        weights={},
-        buffers=experiment.buffers,
-        frozen_norm=experiment.frozen_norm,
-    )[0]
+    stage = experiment.stages[-1]
+    task = experiment.workshop(stage, {}).tasks[0]
     with warnings.catch_warnings():
         # What is degenerate is told when the experiment runs.
         warnings.simplefilter("ignore", DegenerateWarning)
-        return describe(experiment.stages[-1].algorithm, task).as_dict()
+        return describe(stage.algorithm, task).as_dict()

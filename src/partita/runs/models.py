@@ -15,8 +15,6 @@ from ..federation import Federation
 from ..manifests import fingerprint
 from ..randomness import Moment, generator
 from ..result import Result
-from ..runners.fast import run_phase
-from ..tasks import Tasks, tasks_for
 from ..tensors import Tensors
 from ..work import Workshop
 from .states import States
@@ -74,17 +72,7 @@ def stored_clients(folder: Path) -> StoredClients:
         if found is None:
             raise PartitaError(f"{folder} has no round yet. Continue it with: partita resume {folder}")
         done, state = found
-        workshop = Workshop(
-            algorithm=stage.algorithm,
-            tasks=_tasks(experiment, _pretrained(experiment, store)),
-            data=experiment.data,
-            rounds=stage.rounds,
-            seed=experiment.seed,
-            batching=experiment.batching,
-            evaluation_batch=experiment.evaluation_batch,
-            oracle_validation=experiment.oracle_validation,
-            run_phase=run_phase,
-        )
+        workshop = experiment.workshop(stage, _pretrained(experiment, store))
         own = States(store, stage.name, about["budget"])
         return StoredClients(workshop, workshop.moment(done), state, own, tuple(range(len(experiment.data))))
 
@@ -100,18 +88,6 @@ def experiment_of(folder: Path, about: Mapping[str, Any]) -> Experiment:
     return experiment
 
 
-def _tasks(experiment: Experiment, weights: Tensors) -> Tasks:
-    return tasks_for(
-        experiment.model,
-        experiment.data,
-        experiment.seed,
-        weights=weights,
-        buffers=experiment.buffers,
-        frozen_norm=experiment.frozen_norm,
-        device=experiment.device,
-    )
-
-
 def _pretrained(experiment: Experiment, store: Store) -> Tensors:
     """The weights that the run began with, where it was pretrained."""
     weights: Tensors = {}
@@ -119,7 +95,7 @@ def _pretrained(experiment: Experiment, store: Store) -> Tensors:
         found = store.server(stage.name)
         if found is None:
             raise PartitaError(f"{store.folder} is not pretrained yet. Continue it with: partita resume {store.folder}")
-        task = _tasks(experiment, weights)[0]
+        task = experiment.workshop(stage, weights).tasks[0]
         left = Result(stage.algorithm, task, experiment.data, stage.rounds, experiment.seed, {}, found[1], {})
         weights = left.network_weights()
     return weights

@@ -171,7 +171,7 @@ def _taken(tensor: Tensor) -> Tensor:
     values = tensor.detach()
     if not values.is_contiguous():
         return values.contiguous()
-    tensor.data = torch.empty_like(values)
+    tensor.data = torch.zeros_like(values)  # What was freed elsewhere is nobody's business.
     return values
 
 

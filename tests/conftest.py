@@ -12,6 +12,12 @@ torch.set_num_threads(1)
 os.environ["PARTITA_WORKERS"] = "1"
 settings.register_profile("partita", deadline=None, derandomize=True)
 settings.load_profile("partita")
+torch.manual_seed(0)
+
+
+def pytest_runtest_setup() -> None:
+    """A network that a test makes has the same weights whatever ran before."""
+    torch.manual_seed(0)
 
 
 @pytest.fixture

@@ -48,8 +48,8 @@ class Chain:
             inputs, needs = layer.forward(inputs)
             kept.append(needs)
         scores = torch.log_softmax(inputs, 1)
+        loss = float(F.nll_loss(scores, targets))
         picked = targets[:, None]
-        loss = -float(scores.gather(1, picked).mean())
         gradient = scores.exp_().scatter_add_(1, picked, scores.new_full((1, 1), -1.0).expand_as(picked))
         gradient.div_(len(targets))
         for at in range(len(self.layers) - 1, first - 1, -1):
@@ -73,31 +73,92 @@ class _Weighted:
         return any(parameter.requires_grad for parameter in self.module.parameters())
 
 
-class _Convolution(_Weighted):
+@dataclass(frozen=True)
+class _Plain:
+    @property
+    def trained(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class _Pool(_Plain):
+    size: tuple[int, int]
+    stride: tuple[int, int]
+    padding: tuple[int, int]
+
     def forward(self, inputs: Tensor) -> tuple[Tensor, Any]:
-        return self.module(inputs), inputs
+        answer, places = torch.ops.aten.max_pool2d_with_indices(inputs, self.size, self.stride, self.padding)
+        return answer, (inputs, places)
 
     def backward(self, gradient: Tensor, kept: Any, needed: bool, take: Gradients) -> Tensor:
-        part = self.module
-        biased = part.bias is not None and part.bias.requires_grad
-        answer: tuple[Tensor, Tensor, Tensor] = torch.ops.aten.convolution_backward(
+        inputs, places = kept
+        answer: Tensor = torch.ops.aten.max_pool2d_with_indices_backward(
+            gradient, inputs, self.size, self.stride, self.padding, (1, 1), False, places
+        )
+        return answer
+
+
+@dataclass(frozen=True)
+class _Convolution(_Weighted):
+    pool: _Pool | None = None
+    """What follows at once. Every number's gradient goes to one place, so a bias has the sum of few for that of all."""
+
+    def forward(self, inputs: Tensor) -> tuple[Tensor, Any]:
+        maps = self.module(inputs)
+        if self.pool is None:
+            return maps, (inputs, None)
+        answer, pooled = self.pool.forward(maps)
+        return answer, (inputs, pooled)
+
+    def backward(self, gradient: Tensor, kept: Any, needed: bool, take: Gradients) -> Tensor:
+        part, (inputs, pooled) = self.module, kept
+        if part.bias is not None and part.bias.requires_grad:
+            take(part.bias, gradient.sum((0, 2, 3)))
+        if self.pool:
+            gradient = self.pool.backward(gradient, pooled, True, take)
+        before, change, _ = torch.ops.aten.convolution_backward(
             gradient,
-            kept,
+            inputs,
             part.weight,
-            [part.out_channels] if biased else None,
+            None,
             part.stride,
             part.padding,
             part.dilation,
             False,
             [0, 0],
             part.groups,
-            [needed, part.weight.requires_grad, biased],
+            [needed, part.weight.requires_grad, False],
         )
         if part.weight.requires_grad:
-            take(part.weight, answer[1])
-        if biased:
-            take(part.bias, answer[2])
-        return answer[0]
+            take(part.weight, change)
+        answer: Tensor = before
+        return answer
+
+
+class _BatchNorm(_Weighted):
+    def forward(self, inputs: Tensor) -> tuple[Tensor, Any]:
+        part = self.module
+        moving = part.training or part.running_mean is None
+        if moving and inputs.numel() == inputs.shape[1]:
+            part(inputs)  # Which says that one number has no variance.
+        if part.training and part.num_batches_tracked is not None:
+            part.num_batches_tracked.add_(1)
+        answer, *statistics = torch.ops.aten.native_batch_norm(
+            inputs, part.weight, part.bias, part.running_mean, part.running_var, moving, part.momentum, part.eps
+        )
+        return answer, (inputs, moving, *statistics)
+
+    def backward(self, gradient: Tensor, kept: Any, needed: bool, take: Gradients) -> Tensor:
+        part, (inputs, moving, mean, scale) = self.module, kept
+        wanted = [needed, part.weight.requires_grad, part.bias.requires_grad]
+        before, *changes = torch.ops.aten.native_batch_norm_backward(
+            gradient, inputs, part.weight, part.running_mean, part.running_var, mean, scale, moving, part.eps, wanted
+        )
+        for parameter, change in zip((part.weight, part.bias), changes, strict=True):
+            if parameter.requires_grad:
+                take(parameter, change)
+        answer: Tensor = before
+        return answer
 
 
 class Linear(_Weighted):
@@ -133,13 +194,6 @@ class _MeanOfWords(_Weighted):
         return gradient
 
 
-@dataclass(frozen=True)
-class _Plain:
-    @property
-    def trained(self) -> bool:
-        return False
-
-
 class ReLU(_Plain):
     def forward(self, inputs: Tensor) -> tuple[Tensor, Any]:
         answer = inputs.relu()
@@ -158,24 +212,6 @@ class Flatten(_Plain):
         before = gradient.view(kept.shape)
         last = kept.dim() == 4 and kept.is_contiguous(memory_format=torch.channels_last)
         return before.contiguous(memory_format=torch.channels_last) if last else before
-
-
-@dataclass(frozen=True)
-class _Pool(_Plain):
-    size: tuple[int, int]
-    stride: tuple[int, int]
-    padding: tuple[int, int]
-
-    def forward(self, inputs: Tensor) -> tuple[Tensor, Any]:
-        answer, places = torch.ops.aten.max_pool2d_with_indices(inputs, self.size, self.stride, self.padding)
-        return answer, (inputs, places)
-
-    def backward(self, gradient: Tensor, kept: Any, needed: bool, take: Gradients) -> Tensor:
-        inputs, places = kept
-        answer: Tensor = torch.ops.aten.max_pool2d_with_indices_backward(
-            gradient, inputs, self.size, self.stride, self.padding, (1, 1), False, places
-        )
-        return answer
 
 
 def _layers(module: nn.Module) -> list[Layer] | None:
@@ -209,6 +245,8 @@ def _of_module(part: Any) -> Layer | None:
     kind = type(part)
     if kind is nn.Conv2d and part.padding_mode == "zeros" and not isinstance(part.padding, str):
         return _Convolution(part)
+    if kind is nn.BatchNorm2d and part.affine and part.momentum is not None:
+        return _BatchNorm(part)
     if kind is nn.Linear:
         return Linear(part)
     if kind is nn.ReLU:
@@ -243,11 +281,16 @@ def _mean_of_words(part: Any, after: fx.Node) -> Layer | None:
 
 
 def _cheaper(layers: Sequence[Layer]) -> list[Layer]:
-    """Pooling before ReLU: the largest number is the same either way, and so is its gradient."""
-    ordered = list(layers)
-    for at in range(len(ordered) - 1):
-        if isinstance(ordered[at], ReLU) and isinstance(ordered[at + 1], _Pool):
-            ordered[at], ordered[at + 1] = ordered[at + 1], ordered[at]
+    """Pooling before ReLU, where the largest number and its gradient are the same, and with the convolution before."""
+    ordered: list[Layer] = []
+    for layer in layers:
+        after = [ordered.pop()] if isinstance(layer, _Pool) and ordered and isinstance(ordered[-1], ReLU) else []
+        last = ordered[-1] if ordered else None
+        if isinstance(layer, _Pool) and isinstance(last, _Convolution) and last.pool is None:
+            ordered[-1] = _Convolution(last.module, layer)
+        else:
+            ordered.append(layer)
+        ordered += after
     return ordered
 
 

@@ -1,4 +1,7 @@
-"""How fast can 4convNet be trained on one thread, its head frozen? Autograd, channels last, pooling before ReLU."""
+"""How fast can 4convNet be trained on one thread, its head frozen? By hand: forwards, backwards and the step.
+
+Images are stored channels last. Pooling comes before ReLU, which gives the same numbers from a quarter of the work.
+"""
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
@@ -12,35 +15,52 @@ from ..memory import keep_freed_memory
 from ..randomness import generator
 from ..samples import Samples
 
+aten = torch.ops.aten
+ONE, NONE, TWO = [1, 1], [0, 0], [2, 2]
 
-def outputs(model: nn.Module, images: Tensor) -> Tensor:
-    """What the network answers; pooling before ReLU gives the same numbers."""
-    hidden = images
-    for name, block in model.named_children():
-        if name != "fc":
-            maps = block.get_submodule("norm")(block.get_submodule("conv")(hidden))
-            hidden = F.relu(F.max_pool2d(maps, 2))
-    answer: Tensor = model.get_submodule("fc")(torch.flatten(hidden, 1))
-    return answer
+
+@torch.no_grad()
+def gradients(weights: Sequence[Tensor], head: Sequence[Tensor], images: Tensor, labels: Tensor) -> list[Tensor]:
+    """Of the mean cross entropy by the weights of the body: of each block the convolution's, then the norm's."""
+    hidden, kept = images, []
+    for conv, shift, scale, offset in zip(*(weights[at::4] for at in range(4)), strict=True):
+        maps = torch.conv2d(hidden, conv, shift, padding=1)
+        normal, mean, spread = aten.native_batch_norm(maps, scale, offset, None, None, True, 0.1, 1e-5)
+        pooled, places = aten.max_pool2d_with_indices(normal, TWO, TWO)
+        kept.append((hidden, conv, scale, maps, mean, spread, pooled.relu_(), places))
+        hidden = pooled
+    slope = torch.softmax(F.linear(hidden.flatten(1), *head), 1)
+    slope[torch.arange(len(labels)), labels] -= 1
+    back = (slope.div_(len(labels)) @ head[0]).view(hidden.shape).contiguous(memory_format=torch.channels_last)
+    found: list[Tensor] = []
+    for before, conv, scale, maps, mean, spread, pooled, places in reversed(kept):
+        back = aten.threshold_backward(back, pooled, 0)
+        back = aten.max_pool2d_with_indices_backward(back, maps, TWO, TWO, NONE, ONE, False, places)
+        back, by_scale, by_offset = aten.native_batch_norm_backward(
+            back, maps, scale, None, None, mean, spread, True, 1e-5, [True, True, True]
+        )
+        needed = before is not images
+        geometry = (ONE, ONE, ONE, False, NONE, 1, [needed, True, True])
+        back, by_conv, by_shift = aten.convolution_backward(back, before, conv, [len(conv)], *geometry)
+        found = [by_conv, by_shift, by_scale, by_offset, *found]
+    return found
 
 
 def train(
     model: nn.Module, samples: Samples, *, batch: int, epochs: int, rate: float, momentum: float, client: int
 ) -> None:
     """The body follows the gradient with momentum; the augmentation is that of the samples."""
-    body: list[Tensor] = [tensor for name, tensor in model.named_parameters() if not name.startswith("fc.")]
+    *body, weight, bias = (parameter.detach() for parameter in model.parameters())
     velocity = [torch.zeros_like(tensor) for tensor in body]
     for epoch in range(epochs):
         order = torch.randperm(len(samples), generator=generator(0, "train", 0, client, epoch))
         draw = generator(0, "train/augment", 0, client, epoch)
         for rows in torch.split(order, batch):
             some = samples.take(rows).augmented(draw)
-            loss = F.cross_entropy(outputs(model, _last(some.inputs)), some.targets)
-            slopes = torch.autograd.grad(loss, body)
-            with torch.no_grad():
-                torch._foreach_mul_(velocity, momentum)
-                torch._foreach_add_(velocity, slopes)
-                torch._foreach_sub_(body, velocity, alpha=rate)
+            slopes = gradients(body, (weight, bias), _last(some.inputs), some.targets)
+            torch._foreach_mul_(velocity, momentum)
+            torch._foreach_add_(velocity, slopes)
+            torch._foreach_sub_(body, velocity, alpha=rate)
 
 
 def prepare(

@@ -105,13 +105,12 @@ def _listed(lists: Tree) -> dict[str, str]:
 def _obtain_archive(number: int, report: Report) -> Path:
     """An archive that somebody put in place, or else fetched and checked."""
     name = f"gldv2/{_name(number)}"
+    if found := find(name):
+        return found
 
     def told(file: str, at_hand: int, total: int | None) -> None:
         report(f"{file}, archive {number + 1} of {ARCHIVES}", at_hand, total)
 
-    found = find(name)
-    if found is not None:
-        return found
     address = f"{HOME}md5sum/train/md5.images_{number:03d}.txt"
     # As md5sum writes it, the hash comes first.
     published = re.match(r"[0-9a-f]{32}\b", read_page(address, [name]))

@@ -2,23 +2,39 @@
 
 import gzip
 import hashlib
+import io
 import os
+import shutil
 import socket
+import tarfile
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
 
 from partita import download
-from partita.data import femnist, hapt, mnist, mnist_writers, movielens, shakespeare, stackoverflow
+from partita.data import (
+    _drive,
+    _landmarks,
+    femnist,
+    hapt,
+    mnist,
+    mnist_writers,
+    movielens,
+    shakespeare,
+    stackoverflow,
+)
+from partita.data.flickr_aes import ARCHIVE, TABLE, flickr_aes
+from partita.data.gldv2 import gldv2
 from partita.download import Remote, data_folders, fetch, find, obtain, progress_lines, verified
 from partita.errors import PartitaError
 from test_sources import (
+    FLICKR,
     MNIST,
     RATINGS,
     SPEECHES,
@@ -27,6 +43,9 @@ from test_sources import (
     hapt_files,
     inputs_of,
     owners,
+    pillow as pillow,
+    plain_colour,
+    ppm,
     questions,
     texts_of,
     writer_files,
@@ -46,7 +65,9 @@ class Server(ThreadingHTTPServer):
         self.cut_after: int | None = None
         self.ranges = True
         self.length = True
+        self.kind: str | None = None
         self.asked: list[str | None] = []
+        self.paths: list[str] = []
         self.files = {"/file.bin": CONTENT}
 
     def address(self, path: str) -> str:
@@ -68,6 +89,7 @@ class Handler(BaseHTTPRequestHandler):
         server = self.server
         wanted = self.headers.get("Range")
         server.asked.append(wanted)
+        server.paths.append(self.path)
         content = server.files.get(self.path)
         if content is None:
             self.send_error(404)
@@ -83,6 +105,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(206 if wanted and server.ranges else 200)
         if server.length:
             self.send_header("Content-Length", str(len(body)))
+        if server.kind:
+            self.send_header("Content-Type", server.kind)
         self.end_headers()
         self.wfile.write(body if server.cut_after is None else body[: server.cut_after])
         self.close_connection = True
@@ -255,6 +279,20 @@ def test_an_answer_that_is_not_http_is_an_error(monkeypatch: pytest.MonkeyPatch)
         thread.join()
 
 
+@pytest.mark.parametrize("at_hand", [b"", CONTENT[:9]])
+def test_a_web_page_is_not_taken_for_the_file(server: Server, cache: Path, at_hand: bytes) -> None:
+    """As drives answer where a quota is used up."""
+    part = cache / "sets" / "file.bin.part"
+    part.parent.mkdir(parents=True)
+    part.write_bytes(at_hand)
+    server.kind = "text/html; charset=utf-8"
+    with pytest.raises(PartitaError, match=r"answers with a web page.*Put the file sets/file\.bin into"):
+        obtain([server.unpublished()])
+    assert {each.name: each.read_bytes() for each in part.parent.iterdir()} == {"file.bin.part": at_hand}
+    server.kind = "application/octet-stream"
+    assert obtain([server.unpublished()])[0].read_bytes() == CONTENT
+
+
 def test_progress_is_a_line_for_every_tenth(
     server: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -381,6 +419,243 @@ def test_mnist_and_its_writers_are_fetched(server: Server, monkeypatch: pytest.M
     assert owners(pool) == ["2154", "0", "2154", "326", "2599"]
     assert np.array_equal(pool.targets, [7, 0, 9, 1, 2])
     assert len(server.asked) == 6
+
+
+LANDMARKS = {"abcd": 1, "abce": 2, "xyz0": 3, "tst0": 4}
+"""Pictures of the lists, the last of the test list, and how red they are."""
+
+
+def red(level: int) -> bytes:
+    return ppm(plain_colour(level, 0, 0, size=8))
+
+
+def landmark_archive(members: dict[str, bytes]) -> bytes:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as archive:
+        for name, content in members.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+        link = tarfile.TarInfo("a/b/c/abcd.jpg")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        archive.addfile(link)
+    return stream.getvalue()
+
+
+@pytest.fixture
+def landmarks(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Lists and three archives where they are looked for; a disk with room for them. The archives' paths."""
+    members = "landmarks-user-160k"
+    zipped(
+        tmp_path / "lists.zip",
+        {
+            f"{members}/federated_train.csv": b"user_id,image_id,class\n7,abcd,2\n7,abce,0\n3,xyz0,1\n",
+            f"{members}/test.csv": b"image_id,class\ntst0,1\n",
+        },
+    )
+    server.files["/lists.zip"] = (tmp_path / "lists.zip").read_bytes()
+    digest = hashlib.md5(server.files["/lists.zip"], usedforsecurity=False).hexdigest()
+    monkeypatch.setattr(_landmarks, "LISTS", Remote(_landmarks.LISTS.name, server.address("lists.zip"), digest))
+    monkeypatch.setattr(_landmarks, "HOME", server.address(""))
+    monkeypatch.setattr(_landmarks, "ARCHIVES", 3)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=2_132_000_000))
+    archives = [
+        {"./a/b/c/abcd.jpg": red(1), "a/b/c/abcx.jpg": red(9), "../../../escaped.jpg": red(9), "/abs.jpg": red(9)},
+        {"../../../../abce.jpg": red(2), "t/s/t/tst0.jpg": red(4)},
+        {"x/y/z/xyz0.jpg": red(3), "x/y/z/xyz0.txt": b"", "x/y/z/xyz1.jpg": red(9)},
+    ]
+    paths = [f"/train/images_{number:03d}.tar" for number in range(3)]
+    for number, (path, content) in enumerate(zip(paths, map(landmark_archive, archives), strict=True)):
+        server.files[path] = content
+        digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
+        server.files[f"/md5sum/train/md5.images_{number:03d}.txt"] = f"{digest}  images_{number:03d}.tar\n".encode()
+    return paths
+
+
+def files_below(folder: Path) -> set[str]:
+    return {str(each.relative_to(folder)) for each in folder.rglob("*") if each.is_file()}
+
+
+def kept(*images: str) -> set[str]:
+    return {f"gldv2/train/{each[0]}/{each[1]}/{each[2]}/{each}.jpg" for each in images}
+
+
+LEFT = {"gldv2/landmarks-user-160k.zip", "gldv2/archives_done.txt"}
+
+
+def test_landmarks_are_fetched_and_only_listed_ones_kept(
+    server: Server, cache: Path, landmarks: list[str], pillow: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = files_below(cache.parent)
+    pool = gldv2(size=8, smallest=1, fetch=True)
+    assert (pool.targets.tolist(), owners(pool)) == ([2, 0, 1], ["7", "7", "3"])
+    assert inputs_of(pool)[:, 0, 0, 0].tolist() == [1, 2, 3]
+    assert files_below(cache) == {*LEFT, "gldv2/federated_train.csv", *kept(*LANDMARKS)}
+    assert files_below(cache.parent) - before == {f"partita/{each}" for each in files_below(cache)}
+    for image, level in LANDMARKS.items():
+        assert (cache / kept(image).pop()).read_bytes() == red(level)
+    told = capsys.readouterr().err.splitlines()
+    assert told[0].startswith("gldv2: 3 of its 3 archives are to be downloaded, about 3 GB, of which about 0 GB of")
+    assert told[-1].startswith("gldv2/images_002.tar, archive 3 of 3: ")
+    # What is here needs neither the network nor leave.
+    server.files.clear()
+    assert owners(gldv2(size=8, smallest=1)) == ["7", "7", "3"]
+
+
+def test_landmarks_are_not_fetched_unasked(server: Server, cache: Path, landmarks: list[str]) -> None:
+    with pytest.raises(PartitaError, match=r"it is large: 3 of its 3 archives .* about 3 GB") as caught:
+        gldv2()
+    assert "partita data show gldv2 fetch=true" in str(caught.value)
+    assert f"federated_train.csv and the pictures in train/a/b/c, into {cache}" in str(caught.value)
+    assert server.asked == []
+    assert not cache.exists()
+
+
+def test_the_whole_size_is_stated(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(PartitaError, match=r"500 of its 500 archives .* about 500 GB, of which about 22 GB of"):
+        gldv2()
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=23_999_999_999))
+    with pytest.raises(
+        PartitaError, match=r"needs about 24 GB in .*gldv2, and that disk has 24 GB free.*XDG_CACHE_HOME"
+    ):
+        gldv2(fetch=True)
+
+
+def test_a_damaged_archive_of_landmarks_leaves_nothing(server: Server, cache: Path, landmarks: list[str]) -> None:
+    server.files[landmarks[1]] += b"\0"
+    with pytest.raises(PartitaError, match=r"images_001\.tar is damaged or was changed: its MD5"):
+        gldv2(fetch=True)
+    assert files_below(cache) == LEFT | kept("abcd")
+
+
+def test_a_checksum_of_landmarks_must_be_one(server: Server, cache: Path, landmarks: list[str]) -> None:
+    server.files["/md5sum/train/md5.images_000.txt"] = b"<html>0123</html>"
+    with pytest.raises(PartitaError, match=r"md5\.images_000\.txt does not begin with an MD5"):
+        gldv2(fetch=True)
+    assert landmarks[0] not in server.paths
+
+
+def test_landmarks_go_on_where_they_were(server: Server, cache: Path, landmarks: list[str], pillow: str) -> None:
+    """The second archive is out of reach, then cut; the first is fetched once, the second goes on within."""
+    second = server.files.pop(landmarks[1])
+    with pytest.raises(PartitaError, match=rf"404.*Put the file gldv2/images_001\.tar into {cache}"):
+        gldv2(fetch=True)
+    server.files[landmarks[1]] = second
+    server.cut_after = 1000
+    with pytest.raises(PartitaError, match=r"images_001.*ended after 1000 of"):
+        gldv2(fetch=True)
+    with pytest.raises(PartitaError, match="2 of its 3 archives are to be downloaded, about 2 GB"):
+        gldv2()
+    server.cut_after = None
+    assert len(gldv2(size=8, smallest=1, fetch=True).targets) == 3
+    assert [server.paths.count(path) for path in landmarks] == [1, 3, 1]
+    assert server.asked[server.paths.index(landmarks[2]) - 2] == "bytes=1000-"
+
+
+def test_an_interrupted_unpacking_is_done_again_without_a_download(
+    server: Server, cache: Path, landmarks: list[str], pillow: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            gldv2(fetch=True)
+    assert files_below(cache) == {"gldv2/landmarks-user-160k.zip", "gldv2/images_000.tar"}
+    gldv2(size=8, smallest=1, fetch=True)
+    assert [server.paths.count(path) for path in landmarks] == [1, 1, 1]
+    assert "gldv2/images_000.tar" not in files_below(cache)
+
+
+def test_a_full_disk_names_the_picture(landmarks: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(PartitaError, match=r"Cannot write .*abcd\.jpg: .*No space left.*Try again to go on"):
+        gldv2(fetch=True)
+
+
+def test_archives_put_in_place_are_used_and_stay(
+    server: Server, cache: Path, landmarks: list[str], pillow: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = tmp_path / "mine"
+    monkeypatch.setenv("PARTITA_DATA", str(mine))
+    (mine / "gldv2").mkdir(parents=True)
+    for path in landmarks:
+        (mine / "gldv2" / Path(path).name).write_bytes(server.files.pop(path))
+    (mine / "gldv2" / "landmarks-user-160k.zip").write_bytes(server.files["/lists.zip"])
+    assert len(gldv2(size=8, smallest=1, fetch=True).targets) == 3
+    assert server.asked == []
+    assert len(list((mine / "gldv2").glob("*.tar"))) == 3
+
+
+def folder_page(**files: str) -> bytes:
+    """As Drive shows a shared folder: files by number, and another folder."""
+    entries = "".join(
+        f'<div class="flip-entry" id="entry-{number}"><div class="flip-entry-info"><a href="https://drive.google.com/'
+        f'file/d/{number}/view?usp=drive_web" target="_blank"><div class="flip-entry-visual"><img src="a.png"/></div>'
+        f'<div class="flip-entry-title">{name}</div></a></div></div>'
+        for number, name in files.items()
+    )
+    folder = '<a href="https://drive.google.com/drive/folders/F"><div class="flip-entry-title">REAL-CUR</div></a>'
+    return f"<html><head><title>FLICKR &amp; more</title></head><body>{folder}{entries}</body></html>".encode()
+
+
+@pytest.fixture
+def drive(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Server:
+    monkeypatch.setattr(_drive, "FOLDER", server.address("folder?id="))
+    monkeypatch.setattr(_drive, "FILE", server.address("download?id="))
+    noise = np.random.default_rng(0).bytes(5000)
+    zipped(tmp_path / "a.zip", {"40K/": b"", "40K/a.jpg": red(10), "40K/b.jpg": red(20), "40K/c.jpg": noise})
+    page = folder_page(Z_1="REAL-CUR.zip", **{"P-2": ARCHIVE, "T_3": f" {TABLE}"})
+    server.files = {
+        "/folder?id=1LR6trJhN4XbgTtqZo1zfe272cAkXqA7e": page,
+        "/download?id=P-2": (tmp_path / "a.zip").read_bytes(),
+        "/download?id=T_3": FLICKR.encode(),
+    }
+    return server
+
+
+def test_flickr_aes_is_fetched_from_its_drive(drive: Server, cache: Path, pillow: str) -> None:
+    drive.cut_after = 3000
+    with pytest.raises(PartitaError, match="ended after 3000 of"):
+        flickr_aes(size=8, smallest=1, largest=2)
+    drive.cut_after = None
+    pool = flickr_aes(size=8, smallest=1, largest=2)
+    assert drive.asked == [None, None, None, "bytes=3000-", None]
+    assert (owners(pool), inputs_of(pool)[:, 0, 3, 3].tolist()) == (["A1", "A1", "A2"], [10, 20, 10])
+    assert files_below(cache) == {f"flickr_aes/{each}{end}" for each in (ARCHIVE, TABLE) for end in ("", ".sha256")}
+    drive.files.clear()
+    assert owners(flickr_aes(size=8, smallest=1, largest=2)) == ["A1", "A1", "A2"]
+
+
+def test_flickr_aes_goes_on_where_it_was(drive: Server, cache: Path, pillow: str) -> None:
+    """Its table comes last, so that what is not whole is not taken for the data set."""
+    table = drive.files.pop("/download?id=T_3")
+    with pytest.raises(PartitaError, match=rf"404.*Put the file flickr_aes/{TABLE} into {cache}"):
+        flickr_aes()
+    drive.files["/download?id=T_3"] = table
+    assert len(flickr_aes(size=8, smallest=1, largest=2).targets) == 3
+    assert drive.paths.count("/download?id=P-2") == 1
+
+
+def test_a_drive_that_answers_otherwise_is_an_error_with_a_way_out(drive: Server, cache: Path) -> None:
+    files = rf"Put the files flickr_aes/{ARCHIVE} and flickr_aes/{TABLE} into {cache} yourself"
+    (folder,) = (path for path in drive.files if path.startswith("/folder"))
+    page = drive.files[folder]
+    drive.files[folder] = folder_page(P=ARCHIVE)
+    with pytest.raises(PartitaError, match=rf"does not list {TABLE}\. {files}"):
+        flickr_aes()
+    del drive.files[folder]
+    with pytest.raises(PartitaError, match=rf"Cannot fetch .*404.*{files}"):
+        flickr_aes()
+    drive.files[folder] = page
+    drive.kind = "text/html"
+    with pytest.raises(PartitaError, match="answers with a web page"):
+        flickr_aes()
+    assert files_below(cache) == set()
 
 
 def test_data_folders_are_searched_in_order(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache: Path) -> None:

@@ -6,7 +6,8 @@ import os
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,17 +77,39 @@ def fetch(remote: Remote, folder: Path, report: Report | None = None) -> Path:
     """
     path, part = folder / remote.name, folder / (remote.name + ".part")
     path.parent.mkdir(parents=True, exist_ok=True)
-    try:
+    with _reaching(remote.url, [remote.name]):
         _receive(remote, part, report)
-    except (OSError, http.client.HTTPException) as problem:
-        reason = problem if isinstance(problem, urllib.error.HTTPError) else getattr(problem, "reason", problem)
-        raise PartitaError(
-            f"Cannot fetch {remote.url}: {reason}. Put the file {remote.name} into {data_folders()[0]} yourself, or "
-            "set PARTITA_DATA to the folder that holds it."
-        ) from problem
     _check(remote, part, path)
     part.replace(path)
     return path
+
+
+def read_page(url: str, names: Sequence[str]) -> str:
+    """A short text that tells where these files are, or their hash."""
+    with _reaching(url, names), urllib.request.urlopen(url, timeout=60) as answer:
+        content: bytes = answer.read(CHUNK)
+    return content.decode(errors="replace")
+
+
+def by_hand(names: Sequence[str]) -> str:
+    """The way out where files cannot be fetched."""
+    them, files = ("it", "file") if len(names) == 1 else ("them", "files")
+    return (
+        f"Put the {files} {' and '.join(names)} into {data_folders()[0]} yourself, or set PARTITA_DATA to the folder "
+        f"that holds {them}."
+    )
+
+
+@contextmanager
+def _reaching(url: str, names: Sequence[str]) -> Iterator[None]:
+    """Whatever goes wrong on the network becomes an error that says which files to put where."""
+    try:
+        yield
+    except (OSError, http.client.HTTPException) as problem:
+        reason = problem if isinstance(problem, urllib.error.HTTPError) else getattr(problem, "reason", problem)
+        if isinstance(problem, urllib.error.HTTPError):
+            problem.close()
+        raise PartitaError(f"Cannot fetch {url}: {reason}. {by_hand(names)}") from problem
 
 
 def _check(remote: Remote, part: Path, path: Path) -> None:
@@ -142,9 +165,9 @@ def _receive(remote: Remote, part: Path, report: Report | None) -> None:
     try:
         answer = urllib.request.urlopen(request, timeout=60)
     except urllib.error.HTTPError as problem:
-        problem.close()
         if problem.code != 416:
             raise
+        problem.close()
         # Nothing is left to send: the part is whole, or not of this file.
         whole = (problem.headers.get("Content-Range") or "").rpartition("/")[2]
         if whole.isdigit() and int(whole) != at_hand:
@@ -152,6 +175,9 @@ def _receive(remote: Remote, part: Path, report: Report | None) -> None:
             raise OSError(f"the part at hand had {at_hand} bytes, the file has {whole}; try again") from problem
         return
     with answer:
+        if answer.headers.get_content_type() == "text/html":
+            # Such as a drive's page about its quota, or the page where a guest of a network signs in.
+            raise OSError("it answers with a web page, not with the file; open that address to see why")
         if answer.status != 206:
             at_hand = 0
         length = answer.headers.get("Content-Length")

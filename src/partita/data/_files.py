@@ -5,7 +5,7 @@ import lzma
 import os
 import tarfile
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from ..arrays import reading
@@ -28,8 +28,9 @@ class Tree:
         if not path.is_dir():
             with reading(path, "a zip file"):
                 self._archive = zipfile.ZipFile(path)
+        self._names = frozenset(self._archive.namelist() if self._archive else ())
         self._folders: dict[str, list[str]] = {}
-        for name in sorted(self._archive.namelist()) if self._archive else ():
+        for name in sorted(self._names):
             self._folders.setdefault(name.rpartition("/")[0], []).append(name)
 
     def __enter__(self) -> "Tree":
@@ -40,9 +41,7 @@ class Tree:
             self._archive.close()
 
     def has(self, name: str) -> bool:
-        if self._archive is None:
-            return (self.path / name).is_file()
-        return name in self._folders.get(name.rpartition("/")[0], ())
+        return name in self._names if self._archive else (self.path / name).is_file()
 
     def read(self, name: str) -> bytes:
         """A file by its path below this one; never one outside."""
@@ -74,17 +73,23 @@ def plain(name: str, where: Path | str) -> str:
 def read_tar(path: Path, names: Sequence[str]) -> dict[str, bytes]:
     """These members of a tar file, in one pass; all others are skipped."""
     found: dict[str, bytes] = {}
+    for name, content in tar_files(path, names.__contains__):
+        found[name] = content
+        if len(found) == len(names):
+            return found
+    lacking = [name for name in names if name not in found]
+    raise PartitaError(f"{path} lacks {', '.join(lacking)}. Is it another archive, or truncated? Get it again.")
+
+
+def tar_files(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:
+    """The wanted files of a tar file, by name; links and all others are skipped."""
     with reading(path, "a tar file"), tarfile.open(path) as archive:
         for member in archive:
             name = member.name.removeprefix("./")
-            if name in names and member.isfile():
+            if member.isfile() and wanted(name):
                 content = archive.extractfile(member)
                 assert content is not None
-                found[name] = content.read()
-            if len(found) == len(names):
-                return found
-    lacking = [name for name in names if name not in found]
-    raise PartitaError(f"{path} lacks {', '.join(lacking)}. Is it another archive, or truncated? Get it again.")
+                yield name, content.read()
 
 
 def unpacked(path: Path) -> Path:

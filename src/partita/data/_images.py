@@ -15,7 +15,7 @@ from ..arrays import reading
 from ..datasets import optional
 from ..errors import PartitaError, unknown
 from ..pool import Pool, pool
-from ._files import plain, read_bytes
+from ._files import Tree, plain
 
 Gray = Literal["half", "none"]
 Colour = Literal["half", "imagenet", "none"]
@@ -61,7 +61,8 @@ def read_pictures(
     path: Path,
     rows: Sequence[tuple[str, str, int]],
     *,
-    places: Sequence[Path],
+    tree: Tree,
+    folders: Sequence[str],
     file: Callable[[str], str],
     classes: int,
     size: int,
@@ -69,7 +70,8 @@ def read_pictures(
 ) -> Pool:
     """A pool of the pictures that a table lists as (client, picture, label), of clients with so many rows.
 
-    `file` makes a picture's path of its name in the table; the pictures are in the first of `places` that has one.
+    `file` makes a picture's path of its name in the table; the pictures are in the first of the tree's `folders` (each
+    ending in / or empty) that has one.
     """
     least, most = sizes
     counts = Counter(client for client, _, _ in rows)
@@ -80,8 +82,8 @@ def read_pictures(
             f"{min(counts.values(), default=0)} to {max(counts.values(), default=0)}."
         )
     names = sorted({plain(file(picture), path) for _, picture, _ in kept})
-    place = next((each for each in places if (each / names[0]).is_file()), places[0])
-    pixels = decode_all([(str(place / each), partial(read_bytes, place / each)) for each in names], size)
+    folder = next((each for each in folders if tree.has(each + names[0])), folders[0])
+    pixels = decode_all([(f"{tree.path}/{folder}{each}", partial(tree.read, folder + each)) for each in names], size)
     numbers = {each: number for number, each in enumerate(names)}
     order = np.array([numbers[file(picture)] for _, picture, _ in kept])
     return pool(

@@ -5,7 +5,7 @@ from pathlib import Path
 from torch import Tensor
 
 from ..arrays import Units, blaming, read_npz
-from ..download import data_folders, find, verified
+from ..download import find, verified
 from ..errors import PartitaError
 from ..pool import Kind, Pool
 
@@ -39,11 +39,3 @@ def locate(name: str, *candidates: str) -> Path | None:
     """The first that stands in the data set's own folder within a data folder, or in a data folder itself."""
     found = find(*(f"{name}/{each}" for each in candidates), *candidates)
     return verified(found) if found and found.is_file() else found
-
-
-def absent(name: str, because: str, *files: str) -> PartitaError:
-    """The error where a data set must be put in place by hand."""
-    return PartitaError(
-        f"{name} is not here, and it cannot be fetched: {because}. Put {' or '.join((f'{name}.npz', *files))} into "
-        f"{data_folders()[0]}, or set PARTITA_DATA to their folder."
-    )

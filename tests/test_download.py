@@ -62,7 +62,10 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
-        self.cut_after: int | None = None
+        self.end: int | None = None
+        """All connections are cut at this byte of the file,"""
+        self.advance = 0
+        """or each so many bytes later."""
         self.ranges = True
         self.length = True
         self.kind: str | None = None
@@ -108,7 +111,9 @@ class Handler(BaseHTTPRequestHandler):
         if server.kind:
             self.send_header("Content-Type", server.kind)
         self.end_headers()
-        self.wfile.write(body if server.cut_after is None else body[: server.cut_after])
+        self.wfile.write(body if server.end is None else body[: max(server.end - start, 0)])
+        if server.end and server.advance:
+            server.end += server.advance
         self.close_connection = True
 
     def log_message(self, format: str, *args: object) -> None:
@@ -144,15 +149,22 @@ def test_a_file_is_fetched_and_then_found(server: Server, cache: Path) -> None:
 
 
 def test_a_cut_download_is_continued(server: Server, cache: Path) -> None:
-    server.cut_after = 700_000
     for at_hand in (700_000, 1_400_000):
+        server.end = at_hand
         with pytest.raises(PartitaError, match=rf"ended after {at_hand} of {len(CONTENT)} bytes; try again"):
             obtain([server.remote()])
         assert (cache / "sets" / "file.bin.part").stat().st_size == at_hand
         assert not (cache / "sets" / "file.bin").exists()
-    server.cut_after = None
+    server.end = None
     (path,) = obtain([server.remote()])
     assert path.read_bytes() == CONTENT
+    # A connection that brought something is tried again, until one brings nothing.
+    assert server.asked == [None, *["bytes=700000-"] * 2, *["bytes=1400000-"] * 2]
+
+
+def test_cut_connections_that_bring_something_are_enough(server: Server, cache: Path) -> None:
+    server.end = server.advance = 700_000
+    assert obtain([server.remote()])[0].read_bytes() == CONTENT
     assert server.asked == [None, "bytes=700000-", "bytes=1400000-"]
 
 
@@ -197,12 +209,12 @@ def test_a_published_sha256_is_checked(server: Server, cache: Path) -> None:
 
 
 def test_a_known_size_tells_a_cut_file_without_a_length(server: Server, cache: Path) -> None:
-    server.length, server.cut_after = False, 700_000
+    server.length, server.end = False, 700_000
     with pytest.raises(PartitaError, match=rf"ended after 700000 of {len(CONTENT)} bytes; try again"):
         obtain([server.unpublished(size=len(CONTENT))])
-    server.cut_after = None
+    server.end = None
     assert obtain([server.unpublished(size=len(CONTENT))])[0].read_bytes() == CONTENT
-    assert server.asked == [None, "bytes=700000-"]
+    assert server.asked == [None, "bytes=700000-", "bytes=700000-"]
 
 
 def test_the_first_hash_is_kept_and_enforced(server: Server, cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -237,11 +249,11 @@ def test_the_first_hash_is_kept_and_enforced(server: Server, cache: Path, capsys
 
 
 def test_a_cut_first_download_keeps_no_hash(server: Server, cache: Path) -> None:
-    server.cut_after = 700_000
+    server.end = 700_000
     with pytest.raises(PartitaError, match="try again to continue"):
         obtain([server.unpublished()])
     assert [each.name for each in (cache / "sets").iterdir()] == ["file.bin.part"]
-    server.cut_after = None
+    server.end = None
     obtain([server.unpublished()])
     assert verified(cache / "sets" / "file.bin").read_bytes() == CONTENT
 
@@ -379,10 +391,10 @@ def test_a_named_set_is_fetched_and_read(
     with pytest.raises(PartitaError, match=rf"404.*Put the file {file} into {cache}"):
         read()
     server.files.update(files)
-    server.cut_after = 100
+    server.end = 100
     with pytest.raises(PartitaError, match="ended after 100 of"):
         read()
-    server.cut_after = None
+    server.end = None
     assert right()
     asked = len(server.asked)
     server.files.clear()
@@ -541,14 +553,14 @@ def test_landmarks_go_on_where_they_were(server: Server, cache: Path, landmarks:
     with pytest.raises(PartitaError, match=rf"404.*Put the file gldv2/images_001\.tar into {cache}"):
         gldv2(fetch=True)
     server.files[landmarks[1]] = second
-    server.cut_after = 1000
+    server.end = 1000
     with pytest.raises(PartitaError, match=r"images_001.*ended after 1000 of"):
         gldv2(fetch=True)
     with pytest.raises(PartitaError, match="2 of its 3 archives are to be downloaded, about 2 GB"):
         gldv2()
-    server.cut_after = None
+    server.end = None
     assert len(gldv2(size=8, smallest=1, fetch=True).targets) == 3
-    assert [server.paths.count(path) for path in landmarks] == [1, 3, 1]
+    assert [server.paths.count(path) for path in landmarks] == [1, 4, 1]
     assert server.asked[server.paths.index(landmarks[2]) - 2] == "bytes=1000-"
 
 
@@ -619,12 +631,12 @@ def drive(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Se
 
 
 def test_flickr_aes_is_fetched_from_its_drive(drive: Server, cache: Path, pillow: str) -> None:
-    drive.cut_after = 3000
+    drive.end = 3000
     with pytest.raises(PartitaError, match="ended after 3000 of"):
         flickr_aes(size=8, smallest=1, largest=2)
-    drive.cut_after = None
+    drive.end = None
     pool = flickr_aes(size=8, smallest=1, largest=2)
-    assert drive.asked == [None, None, None, "bytes=3000-", None]
+    assert drive.asked == [None, None, "bytes=3000-", None, "bytes=3000-", None]
     assert (owners(pool), inputs_of(pool)[:, 0, 3, 3].tolist()) == (["A1", "A1", "A2"], [10, 20, 10])
     assert files_below(cache) == {f"flickr_aes/{each}{end}" for each in (ARCHIVE, TABLE) for end in ("", ".sha256")}
     drive.files.clear()

@@ -78,7 +78,8 @@ def fetch(remote: Remote, folder: Path, report: Report | None = None) -> Path:
     path, part = folder / remote.name, folder / (remote.name + ".part")
     path.parent.mkdir(parents=True, exist_ok=True)
     with _reaching(remote.url, [remote.name]):
-        _receive(remote, part, report)
+        while not _received(remote, part, report):
+            pass
     _check(remote, part, path)
     part.replace(path)
     return path
@@ -159,8 +160,24 @@ def _remembered(path: Path) -> str | None:
     return words[0].lower() if words else None
 
 
+def _received(remote: Remote, part: Path, report: Report | None) -> bool:
+    """Whether all of it is here; if the connection was cut, but brought something, more is to be had at once."""
+    before = _size(part)
+    try:
+        _receive(remote, part, report)
+    except (OSError, http.client.HTTPException):
+        if _size(part) <= before:
+            raise
+        return False
+    return True
+
+
+def _size(part: Path) -> int:
+    return part.stat().st_size if part.exists() else 0
+
+
 def _receive(remote: Remote, part: Path, report: Report | None) -> None:
-    at_hand = part.stat().st_size if part.exists() else 0
+    at_hand = _size(part)
     request = urllib.request.Request(remote.url, headers={"Range": f"bytes={at_hand}-"} if at_hand else {})
     try:
         answer = urllib.request.urlopen(request, timeout=60)

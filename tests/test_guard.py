@@ -19,7 +19,6 @@ from partita.pool import Pool, pool
 from partita.runs import guarding
 from partita.runs.baselines import add_baselines
 from partita.runs.completion import complete
-from partita.runs.gains import scores
 from partita.runs.guarding import Measured, add_guard, outcome
 from partita.runs.models import StoredClients, stored_clients
 from partita.runs.run import start
@@ -138,11 +137,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_personal_and_global_are_the_models_that_were_evaluated(run: Path) -> None:
     found = view(run).analyses["guard"]
-    own = scores(view(run), "before_local")
+    own = view(run).scores("before_local")
     [entry] = [each for each in view(run).analyses["baselines"] if each["name"] == "global"]
     assert found["global_run"] == entry["run"]
     assert dict(zip(found["clients"], found["personal"], strict=True)) == own
-    assert dict(zip(found["clients"], found["global"], strict=True)) == scores(view(run / entry["run"]), "before_local")
+    assert dict(zip(found["clients"], found["global"], strict=True)) == view(run / entry["run"]).scores("before_local")
     for place, weight in enumerate(found["chosen"]):
         if weight in (0.0, 1.0):
             assert found["guarded"][place] == found["personal" if weight else "global"][place]
@@ -190,7 +189,7 @@ def test_it_works_after_any_method(tmp_path: Path, algorithm: object, own: bool)
         add_baselines(tmp_path / "run")
     found = add_guard(tmp_path / "run")
     assert (found["global_run"] == ".") == own
-    assert found["personal"] == list(scores(view(tmp_path / "run"), view(tmp_path / "run").about["model"]).values())
+    assert found["personal"] == list(view(tmp_path / "run").scores().values())
     if algorithm == "fedavg":
         assert set(found["chosen"]) == {0.0}, "of equals the global one"
         assert (found["hurt_before"], found["hurt_after"]) == (0, 0)
@@ -210,7 +209,7 @@ def test_a_regression_mixes_numbers(tmp_path: Path) -> None:
     start(chosen, tmp_path / "run", baselines=tmp_path / "baselines")
     complete(tmp_path / "run")
     found = view(tmp_path / "run").analyses["guard"]
-    assert found["personal"] == list(scores(view(tmp_path / "run"), "before_local").values())
+    assert found["personal"] == list(view(tmp_path / "run").scores("before_local").values())
     worse = sum(mine > theirs for mine, theirs in zip(found["personal"], found["global"], strict=True))
     assert found["hurt_before"] == worse, "of errors, more is worse"
 

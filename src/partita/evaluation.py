@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import Literal, TypeVar
 
 import torch
 from torch import Tensor
@@ -19,6 +19,8 @@ from .randomness import seeded
 from .samples import Samples
 from .tensors import Tensors, under
 
+Item = TypeVar("Item")
+Role = Literal["validation", "test"]
 Model = Literal["initial", "before_local", "after_local", "after_finetune"]
 """initial: of a client without a state of its own; before_local: what a client has after the download; after_local:
 after its training in the round; after_finetune: before_local and then fine-tuned, where the method fine-tunes."""
@@ -34,7 +36,7 @@ class Record:
     round: int
     client: int
     model: Model
-    role: Literal["validation", "test"]
+    role: Role
     count: int
     correct: int | None
     """None where there is no right and wrong: for regression."""
@@ -130,8 +132,7 @@ def summarize(records: Iterable[Record], left_out: int = 0) -> Summary:
     errors = any(record.correct is None for record in chosen)
     each = sorted(record.score for record in chosen)
     mean = sum(each) / len(each)
-    count = max(len(each) // 10, 1)
-    worst = each[-count:] if errors else each[:count]
+    worst = tenth(each[::-1] if errors else each)
     together = replace(
         chosen[0],
         count=sum(record.count for record in chosen),
@@ -147,6 +148,11 @@ def summarize(records: Iterable[Record], left_out: int = 0) -> Summary:
         quantiles={percent: quantile(each, percent) for percent in QUANTILES},
         left_out=left_out + len(given) - len(chosen),
     )
+
+
+def tenth(ordered: Sequence[Item]) -> Sequence[Item]:
+    """The first tenth, rounded down, at least of one."""
+    return ordered[: max(len(ordered) // 10, 1)]
 
 
 def quantile(ordered: Sequence[float], percent: float) -> float:

@@ -269,10 +269,10 @@ def compare(
     views = [view(path) for folder in runs for path in find_runs(folder)]
     if not views:
         raise PartitaError(f"No runs in {', '.join(map(str, runs))}.")
-    metric = views[0].about["metric"]
+    lower = views[0].metric.lower_is_better
     scores = scores_of(views)
-    made = compare_scores(scores, baseline=baseline or next(iter(scores)), lower_is_better=metric != "accuracy")
-    print(table(made, form.value, percent=metric == "accuracy"))
+    made = compare_scores(scores, baseline=baseline or next(iter(scores)), lower_is_better=lower)
+    print(table(made, form.value, percent=not lower))
 
 
 def _resumable(folder: Path) -> AbstractContextManager[None]:

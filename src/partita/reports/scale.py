@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from .wording import plain
+from ..wording import plain
 
 STEPS = (1, 2, 2.5, 5, 10, 20, 25, 50)
 

@@ -19,6 +19,7 @@ from ..objectives import Measures
 from ..randomness import seeded
 from ..samples import Samples
 from ..tensors import Tensors
+from ..wording import Metric
 from .gains import gain
 from .models import StoredClients, stored_clients
 from .store import Store
@@ -77,7 +78,8 @@ def outcome(measured: Mapping[int, Measured], prior: float, *, regression: bool)
             client: _score(each.test[place]) for (client, each), place in zip(known.items(), places, strict=True)
         },
     }
-    before, after = (gain("global", scores[name], scores["global"], regression) for name in ("personal", "guarded"))
+    metric = Metric("RMSE" if regression else "accuracy")
+    before, after = (gain("global", scores[name], scores["global"], metric) for name in ("personal", "guarded"))
     pairs = {name: {(0, client): value for client, value in each.items()} for name, each in scores.items()}
     [*_, difference] = compare(pairs, baseline="personal").differences
     low, high = difference.interval or (difference.mean, difference.mean)

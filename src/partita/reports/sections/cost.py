@@ -2,13 +2,13 @@
 
 from statistics import fmean
 
+from ...wording import duration, size
 from ..charts.bars import Part, bars
 from ..charts.frame import colour
 from ..figure import Section, figure, grid, key, paragraph, section
 from ..markup import Html
 from ..scale import axis
 from ..study import Method, Study
-from ..wording import duration, size
 
 TITLE = "Cost"
 

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+from ...wording import NONE
 from ..charts.lines import Line, lines
 from ..figure import Section, figure, grid, missing, section, table
 from ..markup import Html, tag
 from ..scale import Axis, axis, whole_axis
 from ..study import Method, Study
-from ..wording import NONE
 
 PARTS = ("head", "body", "full")
 TITLE = "Fine-tuning, heads and classes"

@@ -237,7 +237,7 @@ def test_a_run_that_is_not_done_has_no_baselines(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         start(SETTINGS, tmp_path / "run", on_round=stop)
-    with pytest.raises(PartitaError, match=r"is not done\. Continue it with: partita resume"):
+    with pytest.raises(PartitaError, match=r"is not done \(interrupted\). Continue it with: partita resume"):
         add_baselines(tmp_path / "run")
 
 

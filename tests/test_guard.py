@@ -24,6 +24,7 @@ from partita.runs.models import StoredClients, stored_clients
 from partita.runs.run import start
 from partita.runs.view import view
 from partita.samples import Samples
+from partita.wording import Metric
 
 SETTINGS: dict[str, Any] = {
     "algorithm": {"name": "fedper", "epochs": 1, "optimizer": {"lr": 0.1}},
@@ -108,7 +109,7 @@ def test_the_outcome_by_hand() -> None:
         5: Measured(sums(9, [0] * 5, [0, 6, 7, 8, 9]), sums(4, [3, 3, 2, 2, 1], [1] * 5)),
         7: Measured(sums(9, [0] * 5, [0, 0, 0, 0, 0]), nothing),
     }
-    found = outcome(measured, 1.0, regression=False)
+    found = outcome(measured, 1.0, Metric("accuracy"))
     assert (found["clients"], found["chosen"]) == ([3, 5], [1.0, 0.0])
     assert (found["global"], found["personal"], found["guarded"]) == ([0.5, 0.75], [1.0, 0.25], [1.0, 0.75])
     assert (found["hurt_before"], found["hurt_after"]) == (1, 0)
@@ -121,7 +122,7 @@ def test_test_data_have_no_say(right: list[list[int]]) -> None:
     validation = [sums(6, [0] * 5, [client, 3, 2, 1, 4 - client]) for client in range(4)]
     honest = {at: Measured(each, sums(9, [1, 2, 3, 4, 5], [1] * 5)) for at, each in enumerate(validation)}
     other = {at: Measured(each, sums(9, right[at], [9] * 5)) for at, each in enumerate(validation)}
-    assert outcome(honest, PRIOR, regression=False)["chosen"] == outcome(other, PRIOR, regression=False)["chosen"]
+    assert outcome(honest, PRIOR, Metric("accuracy"))["chosen"] == outcome(other, PRIOR, Metric("accuracy"))["chosen"]
 
 
 # On stored runs.

@@ -20,7 +20,8 @@ from .samples import Samples
 from .tensors import Tensors, under
 
 Item = TypeVar("Item")
-Role = Literal["validation", "test"]
+HeldOut = Literal["validation", "test"]
+"""Roles of samples that nobody trains on."""
 Model = Literal["initial", "before_local", "after_local", "after_finetune"]
 """initial: of a client without a state of its own; before_local: what a client has after the download; after_local:
 after its training in the round; after_finetune: before_local and then fine-tuned, where the method fine-tunes."""
@@ -36,7 +37,7 @@ class Record:
     round: int
     client: int
     model: Model
-    role: Role
+    role: HeldOut
     count: int
     correct: int | None
     """None where there is no right and wrong: for regression."""
@@ -118,6 +119,17 @@ def _sums(client: Client, samples: Samples, batch: int, answer: Callable[[Tensor
             "Lower the learning rate, or clip the gradient."
         )
     return total
+
+
+def record_of(sums: Measures, round: int, client: int, model: Model = "before_local", role: HeldOut = "test") -> Record:
+    """Sums over samples, of which there may be none."""
+    correct = int(sums["correct"]) if "correct" in sums else None
+    return Record(round, client, model, role, int(sums.get("count", 0)), correct, float(sums.get("loss", 0.0)))
+
+
+def used_model(algorithm: Algorithm) -> Model:
+    """The model that a method is meant to be used with."""
+    return "after_finetune" if algorithm.finetune else "before_local"
 
 
 def summarize(records: Iterable[Record], left_out: int = 0) -> Summary:

@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Literal
 
 from .algorithm import Algorithm
 from .client import Client
 from .errors import PartitaError
-from .evaluation import Model, Record, Summary, summarize
+from .evaluation import HeldOut, Model, Record, Summary, summarize, used_model
 from .federation import Federation
 from .randomness import Moment
 from .task import Task
@@ -51,19 +50,19 @@ class Result:
     @property
     def model(self) -> Model:
         """The model that the method is meant to be used with."""
-        return "after_finetune" if self.algorithm.finetune else "before_local"
+        return used_model(self.algorithm)
 
     @property
     def metric(self) -> str:
         """What a score is: accuracy, or the root of the mean squared error."""
-        return "RMSE" if self.data.kind == "regression" else "accuracy"
+        return self.data.metric
 
     def select(
         self,
         model: Model | None = None,
         *,
         round: int | None = None,
-        role: Literal["validation", "test"] = "test",
+        role: HeldOut = "test",
         newcomers: bool = False,
     ) -> list[Record]:
         """Records by client: of the model that is meant to be used, of the last round and of those who train.
@@ -87,7 +86,7 @@ class Result:
         model: Model | None = None,
         *,
         round: int | None = None,
-        role: Literal["validation", "test"] = "test",
+        role: HeldOut = "test",
         newcomers: bool = False,
     ) -> Summary:
         """The score over clients: accuracy, or for regression the root of the mean squared error."""

@@ -7,6 +7,7 @@ import typer
 
 from .. import terminal
 from ..errors import PartitaError
+from .reporting import REPORT
 
 
 def report(
@@ -34,5 +35,5 @@ def report(
     found = [path for folder, paths in below.items() for path in ([folder] if folder in paths else paths)]
     if not found:
         raise PartitaError(f"No runs in {', '.join(map(str, runs))}. Make one with: partita run")
-    place = output or (found[0] / "report.html" if len(found) == 1 else Path("report.html"))
+    place = output or (found[0] / REPORT if len(found) == 1 else Path(REPORT))
     terminal.tell(f"Report: {write_report(found, place)}")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import PartitaError
+from ..evaluation import used_model
 from ..experiment import Experiment, OnRound, data_of, make
 from ..federation import Federation, federate
 from ..manifests import fingerprint, manifest_of
@@ -54,7 +55,7 @@ def start(
     about = {
         "settings": dict(settings),
         "label": experiment.algorithm.label,
-        "model": "after_finetune" if experiment.algorithm.finetune else "before_local",
+        "model": used_model(experiment.algorithm),
         "oracle_validation": experiment.oracle_validation,
         "data": experiment.data.name,
         "origin": _plain(experiment.data.origin),
@@ -64,7 +65,7 @@ def start(
         "clients": len(experiment.data),
         "evaluated": min(len(experiment.data), experiment.evaluation_clients),
         "rounds": experiment.rounds,
-        "metric": "RMSE" if experiment.data.kind == "regression" else "accuracy",
+        "metric": experiment.data.metric,
         "environment": environment(),
         "started": _now(),
         "interval": interval,
@@ -120,7 +121,7 @@ def _prepared(settings: Mapping[str, Any]) -> tuple[Experiment, Pool | None]:
 def _carry_on(experiment: Experiment, store: Store, on_round: OnRound | None) -> Result:
     about = store.about
     weights: Tensors = {}
-    done = about["status"] == "done"
+    done = store.done
     if not done:
         store.note("status", "running")
     for stage in experiment.stages:

@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ..evaluation import Model, Record, Role, Summary, summarize
+from ..evaluation import HeldOut, Model, Record, Summary, summarize
 from ..traffic import Traffic
 from ..wording import Metric
 from .store import Store
@@ -51,17 +51,17 @@ class View:
         return max(self.evaluated, default=0)
 
     @cached_property
-    def _grouped(self) -> Mapping[tuple[int, Role, bool], Mapping[Model, Mapping[int, Record]]]:
+    def _grouped(self) -> Mapping[tuple[int, HeldOut, bool], Mapping[Model, Mapping[int, Record]]]:
         """By round, role and whether the clients are new; each model's records by client."""
         newcomers = set(self.about["newcomers"])
-        found: dict[tuple[int, Role, bool], dict[Model, dict[int, Record]]] = {}
+        found: dict[tuple[int, HeldOut, bool], dict[Model, dict[int, Record]]] = {}
         for record in self.records:
             models = found.setdefault((record.round, record.role, record.client in newcomers), {})
             models.setdefault(record.model, {})[record.client] = record
         return found
 
     def summaries(
-        self, round: int | None = None, *, role: Role = "test", newcomers: bool = False
+        self, round: int | None = None, *, role: HeldOut = "test", newcomers: bool = False
     ) -> dict[Model, Summary]:
         """Scores by model after a round, by default the last that was evaluated."""
         at = self.last if round is None else round
@@ -85,7 +85,7 @@ class View:
         """Those of `tested`."""
         return {client: record.score for client, record in self.tested(model).items()}
 
-    def course(self, model: Model | None = None, role: Role = "test") -> dict[int, float]:
+    def course(self, model: Model | None = None, role: HeldOut = "test") -> dict[int, float]:
         """The mean over clients after each round for which there is one."""
         found = {at: self.summaries(at, role=role).get(model or self.about["model"]) for at in self.evaluated}
         return {at: summary.macro for at, summary in found.items() if summary}
@@ -100,7 +100,7 @@ class View:
         """The evaluated round that is best on test data: what nobody can know in use, and what some publish."""
         return self._best_round("test")
 
-    def _best_round(self, role: Role) -> int | None:
+    def _best_round(self, role: HeldOut) -> int | None:
         known = self.course(role=role)
         return max(known, key=lambda at: (self.metric.gain(known[at], 0.0), -at)) if known else None
 

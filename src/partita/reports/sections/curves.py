@@ -2,14 +2,14 @@
 
 from statistics import fmean, pstdev
 
-from ...evaluation import Model, Role
+from ...evaluation import HeldOut, Model
 from ...runs.target import reached, spent
 from ...wording import DECIMALS, NONE, duration, size
 from ..charts.lines import Level, Line, lines
 from ..figure import Section, figure, grid, paragraph, section, table
 from ..markup import Html, tag
 from ..sampling import evenly, told
-from ..scale import axis, ticks, whole_axis
+from ..scale import axis, score_axis, ticks, whole_axis
 from ..study import Method, Replica, Study
 
 MOST_POINTS = 60
@@ -33,7 +33,7 @@ def curves(study: Study) -> Section:
     return section("curves", "Learning curves", grid(*figures), *_targets(study))
 
 
-def curve(replicas: list[Replica], model: Model, role: Role) -> Curve:
+def curve(replicas: list[Replica], model: Model, role: HeldOut) -> Curve:
     """The mean over clients after each round at which it was measured."""
     known: dict[int, list[float]] = {}
     for each in replicas:
@@ -52,7 +52,7 @@ def _curves(study: Study) -> list[tuple[str, int, Curve]]:
         ]
     method = study.methods[0]
     used: Model = method.view.about["model"]
-    wanted: list[tuple[str, Model, Role]] = [(SHORT[used], used, "test"), ("validation", used, "validation")]
+    wanted: list[tuple[str, Model, HeldOut]] = [(SHORT[used], used, "test"), ("validation", used, "validation")]
     others: tuple[Model, ...] = ("initial", "before_local", "after_local", "after_finetune")
     wanted += [(SHORT[model], model, "test") for model in others if model != used]
     several = [(name, curve(list(method.replicas), model, role)) for name, model, role in wanted]
@@ -69,7 +69,7 @@ def _over_rounds(study: Study, found: list[tuple[str, int, Curve]]) -> Html:
     levels = _levels(study)
     values = [mean for each in series for _, mean in each.points] + [level.value for level in levels]
     last = max(at for _, _, each in shown for at, _, _ in each)
-    y = axis(metric.axis, values, metric.tick, metric.text, within=metric.bounds)
+    y = score_axis(metric, values)
     rounds = sorted({at for _, _, each in shown for at, _, _ in each})
     known = {name: {at: mean for at, mean, _ in each} for name, _, each in shown}
     rows = [[str(at), *(metric.text(each[at]) if at in each else NONE for each in known.values())] for at in rounds]
@@ -104,13 +104,7 @@ def _over_bytes(study: Study) -> Html:
             [method.name, str(at), size(1e6 * x), metric.text(y)]
             for (at, _, _), (x, y) in zip(found, points, strict=True)
         ]
-    y = axis(
-        metric.axis,
-        [value for each in series for _, value in each.points],
-        metric.tick,
-        metric.text,
-        within=metric.bounds,
-    )
+    y = score_axis(metric, [value for each in series for _, value in each.points])
     x = axis("MB", [0, *(at for each in series for at, _ in each.points)])
     chart = lines(f"Mean test {metric.name} over megabytes sent", x, y, series)
     note = "All clients' traffic together, down and up. What sends nothing stands at zero."

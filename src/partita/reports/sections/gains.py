@@ -15,7 +15,7 @@ from ..charts.violin import Violin, violins
 from ..figure import Section, figure, grid, missing_baselines, section
 from ..markup import Html, tag
 from ..sampling import evenly, told
-from ..scale import Axis, axis, size_axis, whole_axis
+from ..scale import gain_axis, score_axis, size_axis, whole_axis
 from ..study import Method, Study
 
 MOST_POINTS = 400
@@ -43,10 +43,6 @@ def gains(study: Study) -> Section:
     return section("gains", "Client by client", *content)
 
 
-def _axis(study: Study, values: Sequence[float]) -> Axis:
-    return axis(study.metric.gain_axis, [0, *values], study.metric.tick, study.metric.change, most=7)
-
-
 def _violins(study: Study, reference: str) -> Html:
     several = [
         Violin(method.name, values, method.number)
@@ -63,7 +59,7 @@ def _violin_figure(study: Study, title: str, several: Sequence[Violin]) -> Html:
         ordered = sorted(each.values)
         quarters = (quantile(ordered, percent) for percent in (0, 25, 50, 75, 100))
         rows.append([each.name, *map(change, quarters), change(fmean(each.values)), str(len(each.values))])
-    x = _axis(study, [value for each in several for value in each.values])
+    x = gain_axis(study.metric, [0, *(value for each in several for value in each.values)])
     chart = violins(f"{title}: how clients are spread", x, several)
     titles = ["", "least", "lower quarter", "median", "upper quarter", "most", "mean", "values"]
     return figure(
@@ -91,7 +87,7 @@ def _change(view: View, model: Model) -> tuple[float, ...]:
 def _histogram(study: Study, method: Method, reference: str) -> Html:
     values = method.gains_over(reference)
     found = bins(values)
-    x = axis(study.metric.gain_axis, [found[0].low, found[-1].high], study.metric.tick, study.metric.change, most=7)
+    x = gain_axis(study.metric, [found[0].low, found[-1].high])
     what = "clients" if len(method.replicas) == 1 else "clients (each seed counts)"
     rows = [[f"{study.metric.change(each.low)} to {study.metric.change(each.high)}", str(each.count)] for each in found]
     worse, total = method.hurt(reference)
@@ -116,7 +112,7 @@ def _scatter(study: Study, method: Method, reference: str) -> Html:
         points.append(Point(max(size, 1), gain, method.number, tip))
         rows.append([str(client), str(seed), f"{size:,}", study.metric.change(gain)])
     title = f"{method.name} over {reference}, by data size"
-    x, y = size_axis(what, [each.x for each in points]), _axis(study, [each.y for each in points])
+    x, y = size_axis(what, [each.x for each in points]), gain_axis(study.metric, [0, *(each.y for each in points)])
     note = ("A point for each client and seed. " + told(MOST_POINTS, len(found), "points")).strip()
     chart = scatter(f"{title}: gain against the number of {what}", x, y, points)
     return figure(title, chart, ["client", "seed", what, "gain"], rows, note)
@@ -147,13 +143,7 @@ def _ranks(study: Study) -> Html:
             [method.name, str(place + 1), metric.text(mean), metric.text(spread) if len(ordered) > 1 else NONE]
             for place, mean, spread in zip(places, means, spreads, strict=True)
         ]
-    y = axis(
-        metric.axis,
-        [value for each in series for _, value in each.points],
-        metric.tick,
-        metric.text,
-        within=metric.bounds,
-    )
+    y = score_axis(metric, [value for each in series for _, value in each.points])
     last = int(max(each.points[-1][0] for each in series))
     chart = lines("Score by rank of the client, the worst first", whole_axis("rank", 1, last), y, series)
     note = "Clients from worst to best, ranked anew under each seed" + (

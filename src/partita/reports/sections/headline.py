@@ -8,7 +8,7 @@ from ..charts.frame import colour
 from ..charts.intervals import Interval, intervals
 from ..figure import Section, figure, grid, missing_baselines, not_noted, paragraph, section, table
 from ..markup import Html, join, tag
-from ..scale import axis
+from ..scale import axis, score_axis
 from ..study import Method, Study
 
 
@@ -168,11 +168,8 @@ def _means(study: Study, tested: list[Method]) -> Html:
         tip = f"{method.name}: {metric.spread(mean, std)}, worst decile {metric.text(worst)}"
         class_ = colour(method.number) if method in study.methods else "quiet"
         several.append(Interval(method.name, mean, mean - std, mean + std, class_, tip, marked=worst))
-    low, high = metric.bounds
     values = [value for each in several for value in (each.low, each.high, each.marked or each.middle)]
-    x = axis(
-        metric.axis, [min(max(value, low), high) for value in values], metric.tick, metric.text, within=metric.bounds
-    )
+    x = score_axis(metric, values)
     rows = [
         [each.name, *map(metric.text, (each.middle, each.middle - each.low, each.marked or 0.0))] for each in several
     ]

@@ -137,6 +137,13 @@ def test_a_run_is_not_measured_against_itself(tmp_path: Path, told: Any) -> None
     assert json.loads(told("show", f"{tmp_path}/other/../run", "--json"))["gains"] == []
 
 
+def test_a_baseline_that_is_gone_is_told_by_both(tmp_path: Path, told: Any) -> None:
+    floor = {"clients": [0], "score": [0.2], "micro": 0.2, "macro": 0.2}
+    run = write_run(tmp_path / "run", {1: [0.5]}, analyses={"baselines": NAMED, "floor": floor})
+    assert "No local: " in told("show", str(run))
+    assert f"The baseline local of {run} cannot be read." in report(study([run]))
+
+
 def test_a_floor_is_that_of_the_clients_that_were_tested(tmp_path: Path) -> None:
     """Clients 0 and 1 are tested, with floors of 0.2 and 0.4; the floor of client 2 would make it 0.5."""
     floor = {"clients": [0, 1, 2], "score": [0.2, 0.4, 0.9], "micro": 0.5, "macro": 0.5}

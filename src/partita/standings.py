@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 def print_gains(view: "View", gains: "list[Gain]") -> None:
     """Beside a run's scores: the floor, the baselines, and whom it hurt."""
+    from .runs.gains import named_baselines
+
     if not gains:
         return
     missing = view.about["baselines"] and "baselines" not in view.analyses
@@ -36,8 +38,9 @@ def print_gains(view: "View", gains: "list[Gain]") -> None:
             more = ", ..." if len(gain.hurt) > MOST_CLIENTS else ""
             listed = ", ".join(map(str, gain.hurt[:MOST_CLIENTS]))
             output.print(f"Worse than {escape(gain.over)}: {listed}{more}")
-    for problem in view.analyses.get("baselines_failed", []):
-        output.print(f"No {problem['name']}: {escape(problem['problem'])}")
+    failed = {each["name"]: each["problem"] for each in view.analyses.get("baselines_failed", [])}
+    for name, problem in {**failed, **named_baselines(view, {}).lost}.items():
+        output.print(f"No {escape(name)}: {escape(problem)}")
     if guard := view.analyses.get("guard"):
         print_guard(guard, metric)
 

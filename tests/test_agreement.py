@@ -1,8 +1,10 @@
 """The report and the terminal tell the same of one and the same run, and what they tell is true."""
 
+import ast
 import json
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -10,14 +12,17 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
+import partita
 from partita.cli import main
 from partita.reports.report import report
-from partita.reports.study import study
+from partita.reports.sections.cost import cost
+from partita.reports.sections.headline import headline as headline_of
+from partita.reports.study import Method, Replica, Study, study
 from partita.runs.gains import gains_of
 from partita.runs.scores import scores_of
 from partita.runs.target import Spent, reached
 from partita.runs.view import view
-from partita.wording import MINUS, NONE
+from partita.wording import MINUS, NONE, Metric
 from studies import make_runs, write_run
 
 NAMED = [{"name": "local", "run": "../base", "model": "before_local", "label": "local"}]
@@ -165,6 +170,26 @@ def test_differences_are_those_of_the_command(tmp_path: Path, told: Any) -> None
     assert "+3.3" in text
     assert "1 / 1 / 1" in text
     assert "1/1/1" in told("compare", *map(str, runs)).replace(" ", "")
+
+
+def test_bytes_of_a_round_are_the_same_throughout(tmp_path: Path) -> None:
+    """100 down and 200 up in the one round of a run, and as much in three rounds of another: 66.7 and 133.3."""
+    one = view(write_run(tmp_path / "one", {1: [0.5]}))
+    three = view(write_run(tmp_path / "three", {3: [0.5]}))
+    three = replace(three, traffic=three.traffic[:1])
+    method = Method("fedper", 0, (Replica(one, "before_local"), Replica(three, "before_local")), ({}, {}))
+    found = Study(Metric("accuracy"), (method,))
+    assert (one.bytes_per_round + three.bytes_per_round) / 2 == 200
+    assert "<td>200 B</td>" in headline_of(found).html
+    assert "<td>67 B</td><td>133 B</td>" in cost(found).html
+
+
+def test_reports_leave_it_to_others_to_measure() -> None:
+    """Records are turned into scores, gains and means in `partita.runs` alone, which the terminal asks too."""
+    for path in (Path(partita.__file__).parent / "reports").rglob("*.py"):
+        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        used = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+        assert not used & {"records", "correct", "loss"}, path
 
 
 def test_clients_without_a_counted_sample_have_no_score(tmp_path: Path) -> None:

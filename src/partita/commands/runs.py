@@ -256,14 +256,12 @@ def compare(
     partita compare runs --baseline fedavg --form markdown
     """
     from ..comparison import compare as compare_scores
-    from ..runs.run import find_runs
+    from ..runs.run import runs_in
     from ..runs.scores import scores_of
     from ..runs.view import view
     from ..tables import table
 
-    views = [view(path) for folder in runs for path in find_runs(folder)]
-    if not views:
-        raise PartitaError(f"No runs in {', '.join(map(str, runs))}.")
+    views = [view(path) for path in runs_in(runs)]
     lower = views[0].metric.lower_is_better
     scores = scores_of(views)
     made = compare_scores(scores, baseline=baseline or next(iter(scores)), lower_is_better=lower)

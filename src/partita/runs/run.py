@@ -3,7 +3,7 @@
 import datetime
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -107,6 +107,15 @@ def find_runs(folder: Path) -> list[Path]:
     """The runs in a folder and below it; baselines only of a folder that is theirs."""
     found = (path.parent for path in folder.rglob(DATABASE))
     return sorted(path for path in found if BASELINES not in path.relative_to(folder).parts)
+
+
+def runs_in(folders: Sequence[Path]) -> list[Path]:
+    """The runs that folders are or hold, each once; what lies below a run is its own."""
+    below = {folder: find_runs(folder) for folder in folders}
+    found = [path for folder, paths in below.items() for path in ([folder] if folder in paths else paths)]
+    if not found:
+        raise PartitaError(f"No runs in {', '.join(map(str, folders))}. Make one with: partita run")
+    return list(dict.fromkeys(found))
 
 
 def _prepared(settings: Mapping[str, Any]) -> tuple[Experiment, Pool | None]:

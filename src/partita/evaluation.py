@@ -132,11 +132,8 @@ def used_model(algorithm: Algorithm) -> Model:
     return "after_finetune" if algorithm.finetune else "before_local"
 
 
-def summarize(records: Iterable[Record], left_out: int = 0) -> Summary:
-    """Of records of one model, role and round; `left_out` counts the clients of whom there is none.
-
-    A record of no samples is left out and counted too.
-    """
+def summarize(records: Iterable[Record], clients: Iterable[int] = ()) -> Summary:
+    """Of records of one model, role and round; those of `clients` who have none, or one of no samples, are left out."""
     given: Sequence[Record] = list(records)
     chosen = [record for record in given if record.count]
     if not chosen:
@@ -158,7 +155,7 @@ def summarize(records: Iterable[Record], left_out: int = 0) -> Summary:
         worst_decile=sum(worst) / len(worst),
         clients=len(each),
         quantiles={percent: quantile(each, percent) for percent in QUANTILES},
-        left_out=left_out + len(given) - len(chosen),
+        left_out=len({*clients, *(record.client for record in given)} - {record.client for record in chosen}),
     )
 
 

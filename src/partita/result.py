@@ -93,7 +93,7 @@ class Result:
         chosen = self.select(model, round=round, role=role, newcomers=newcomers)
         at = (chosen[0].model, chosen[0].round)
         known = {each.client for each in self.records if (each.model, each.round) == at}
-        return summarize(chosen, sum((each in self.data.newcomers) == newcomers for each in known) - len(chosen))
+        return summarize(chosen, (each for each in known if (each in self.data.newcomers) == newcomers))
 
     @property
     def bytes_per_round(self) -> float:

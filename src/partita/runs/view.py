@@ -1,6 +1,6 @@
 """What does a stored run say? Read from its database alone, without data or network."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -43,7 +43,7 @@ class View:
 
     @property
     def evaluated(self) -> list[int]:
-        return sorted({at for at, _, _ in self._grouped})
+        return sorted({at for at, _ in self._grouped})
 
     @property
     def last(self) -> int:
@@ -51,13 +51,13 @@ class View:
         return max(self.evaluated, default=0)
 
     @cached_property
-    def _grouped(self) -> Mapping[tuple[int, HeldOut, bool], Mapping[Model, Mapping[int, Record]]]:
-        """By round, role and whether the clients are new; each model's records by client."""
+    def _grouped(self) -> Mapping[tuple[int, bool], Mapping[Model, Sequence[Record]]]:
+        """By round and whether the clients are new; each model's records."""
         newcomers = set(self.about["newcomers"])
-        found: dict[tuple[int, HeldOut, bool], dict[Model, dict[int, Record]]] = {}
+        found: dict[tuple[int, bool], dict[Model, list[Record]]] = {}
         for record in self.records:
-            models = found.setdefault((record.round, record.role, record.client in newcomers), {})
-            models.setdefault(record.model, {})[record.client] = record
+            models = found.setdefault((record.round, record.client in newcomers), {})
+            models.setdefault(record.model, []).append(record)
         return found
 
     def summaries(
@@ -65,11 +65,10 @@ class View:
     ) -> dict[Model, Summary]:
         """Scores by model after a round, by default the last that was evaluated."""
         at = self.last if round is None else round
-        others = self._grouped.get((at, "validation" if role == "test" else "test", newcomers), {})
         return {
-            model: summarize(records.values(), len(others.get(model, {}).keys() - records.keys()))
-            for model, records in self._grouped.get((at, role, newcomers), {}).items()
-            if any(record.count for record in records.values())
+            model: summarize(chosen, (record.client for record in records))
+            for model, records in self._grouped.get((at, newcomers), {}).items()
+            if (chosen := [record for record in records if record.role == role and record.count])
         }
 
     def tested(self, model: Model | None = None) -> dict[int, Record]:
@@ -77,9 +76,8 @@ class View:
 
         Of the model that the method is meant to be used with, unless another is named.
         """
-        models = self._grouped.get((self.last, "test", False), {})
-        records = models.get(model or self.about["model"], {})
-        return {client: record for client, record in records.items() if record.count}
+        records = self._grouped.get((self.last, False), {}).get(model or self.about["model"], ())
+        return {record.client: record for record in records if record.role == "test" and record.count}
 
     def scores(self, model: Model | None = None) -> dict[int, float]:
         """Those of `tested`."""

@@ -218,6 +218,8 @@ def write_run(
         "fingerprint": "the same",
         "newcomers": [],
         "clients": len(next(iter(scores.values()), ())),
+        "evaluated": len(next(iter(scores.values()), ())),
+        "baselines": None,
         "rounds": rounds or done,
         "metric": metric,
         "environment": {"packages": {"partita": "0.1.0"}},

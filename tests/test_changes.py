@@ -10,8 +10,8 @@ from hypothesis import given, strategies as st
 
 from partita.errors import PartitaError
 from partita.evaluation import Model, Record
-from partita.runs.changes import Change, by_rank, changes, scores, sizes, violin
-from partita.runs.target import Reached, reached
+from partita.runs.changes import Change, by_rank, changes, sizes, violin
+from partita.runs.target import Spent, reached
 from partita.runs.view import View
 from partita.traffic import Traffic
 
@@ -46,10 +46,10 @@ def test_a_smaller_error_is_better() -> None:
 
 def test_newcomers_and_other_models_are_left_out() -> None:
     own = run({0: 7, 1: 5}, about={"newcomers": [1]})
-    assert scores(own) == {0: 0.7}
+    assert own.scores() == {0: 0.7}
     tuned = run({0: 9, 1: 9}, model="after_finetune")
     both = replace(own, records=[*own.records, *tuned.records])
-    assert scores(both) == {0: 0.7}
+    assert both.scores() == {0: 0.7}
     assert changes(own, both, "after_finetune")[0].change == pytest.approx(-0.2)
 
 
@@ -125,15 +125,15 @@ def course(metric: str = "accuracy") -> View:
 @pytest.mark.parametrize(
     ("metric", "target", "expected"),
     [
-        ("accuracy", 0.3, Reached(2, 4.0, 60)),
-        ("accuracy", 0.31, Reached(4, 8.0, 120)),
+        ("accuracy", 0.3, Spent(2, 4.0, 60)),
+        ("accuracy", 0.31, Spent(4, 8.0, 120)),
         ("accuracy", 0.9, None),
-        ("RMSE", 3.0, Reached(2, 4.0, 60)),
-        ("RMSE", 2.5, Reached(4, 8.0, 120)),
+        ("RMSE", 3.0, Spent(2, 4.0, 60)),
+        ("RMSE", 2.5, Spent(4, 8.0, 120)),
         ("RMSE", 1.0, None),
     ],
 )
-def test_a_target(metric: str, target: float, expected: Reached | None) -> None:
+def test_a_target(metric: str, target: float, expected: Spent | None) -> None:
     assert reached(course(metric), target) == expected
 
 

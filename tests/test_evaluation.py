@@ -44,7 +44,9 @@ def run(found: list[Record], metric: str = "accuracy") -> View:
 
 def test_a_summary_by_hand() -> None:
     """2 of 4, 1 of 1, 0 of 5: micro 3 / 10, macro 1 / 2, and a fourth client without a sample."""
-    found = summarize([*records([(4, 2), (1, 1), (5, 0)]), Record(1, 3, "before_local", "test", 0, 0, 0.0)], left_out=2)
+    found = summarize(
+        [*records([(4, 2), (1, 1), (5, 0)]), Record(1, 3, "before_local", "test", 0, 0, 0.0)], clients=[2, 7, 8]
+    )
     assert (found.micro, found.macro, found.clients, found.left_out) == (0.3, 0.5, 3, 3)
     assert found.std == pytest.approx(math.sqrt(1 / 6))
     assert found.worst_decile == 0

@@ -17,7 +17,7 @@ def run(folder: str, right: int, *, rate: float = 0.1, seed: int = 0, label: str
     settings = {"algorithm": {"name": label, "rate": rate}, "seed": seed, "data": {"name": "digits", "seed": seed}}
     record = Record(1, 0, "before_local", "test", 10, right, 1.0)
     known = {"settings": settings, "label": label, "model": "before_local", "metric": "accuracy", "newcomers": []}
-    return View(Path(folder), known | {"rounds": 1} | about, [(1, 1.0, 1)], [record], [], {})
+    return View(Path(folder), known | {"rounds": 1, "status": "done"} | about, [(1, 1.0, 1)], [record], [], {})
 
 
 def test_seeds_belong_together_and_settings_do_not() -> None:

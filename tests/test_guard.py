@@ -19,12 +19,12 @@ from partita.pool import Pool, pool
 from partita.runs import guarding
 from partita.runs.baselines import add_baselines
 from partita.runs.completion import complete
-from partita.runs.gains import scores
 from partita.runs.guarding import Measured, add_guard, outcome
 from partita.runs.models import StoredClients, stored_clients
 from partita.runs.run import start
 from partita.runs.view import view
 from partita.samples import Samples
+from partita.wording import Metric
 
 SETTINGS: dict[str, Any] = {
     "algorithm": {"name": "fedper", "epochs": 1, "optimizer": {"lr": 0.1}},
@@ -109,7 +109,7 @@ def test_the_outcome_by_hand() -> None:
         5: Measured(sums(9, [0] * 5, [0, 6, 7, 8, 9]), sums(4, [3, 3, 2, 2, 1], [1] * 5)),
         7: Measured(sums(9, [0] * 5, [0, 0, 0, 0, 0]), nothing),
     }
-    found = outcome(measured, 1.0, regression=False)
+    found = outcome(measured, 1.0, Metric("accuracy"))
     assert (found["clients"], found["chosen"]) == ([3, 5], [1.0, 0.0])
     assert (found["global"], found["personal"], found["guarded"]) == ([0.5, 0.75], [1.0, 0.25], [1.0, 0.75])
     assert (found["hurt_before"], found["hurt_after"]) == (1, 0)
@@ -122,7 +122,7 @@ def test_test_data_have_no_say(right: list[list[int]]) -> None:
     validation = [sums(6, [0] * 5, [client, 3, 2, 1, 4 - client]) for client in range(4)]
     honest = {at: Measured(each, sums(9, [1, 2, 3, 4, 5], [1] * 5)) for at, each in enumerate(validation)}
     other = {at: Measured(each, sums(9, right[at], [9] * 5)) for at, each in enumerate(validation)}
-    assert outcome(honest, PRIOR, regression=False)["chosen"] == outcome(other, PRIOR, regression=False)["chosen"]
+    assert outcome(honest, PRIOR, Metric("accuracy"))["chosen"] == outcome(other, PRIOR, Metric("accuracy"))["chosen"]
 
 
 # On stored runs.
@@ -138,11 +138,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_personal_and_global_are_the_models_that_were_evaluated(run: Path) -> None:
     found = view(run).analyses["guard"]
-    own = scores(view(run), "before_local")
+    own = view(run).scores("before_local")
     [entry] = [each for each in view(run).analyses["baselines"] if each["name"] == "global"]
     assert found["global_run"] == entry["run"]
     assert dict(zip(found["clients"], found["personal"], strict=True)) == own
-    assert dict(zip(found["clients"], found["global"], strict=True)) == scores(view(run / entry["run"]), "before_local")
+    assert dict(zip(found["clients"], found["global"], strict=True)) == view(run / entry["run"]).scores("before_local")
     for place, weight in enumerate(found["chosen"]):
         if weight in (0.0, 1.0):
             assert found["guarded"][place] == found["personal" if weight else "global"][place]
@@ -190,7 +190,7 @@ def test_it_works_after_any_method(tmp_path: Path, algorithm: object, own: bool)
         add_baselines(tmp_path / "run")
     found = add_guard(tmp_path / "run")
     assert (found["global_run"] == ".") == own
-    assert found["personal"] == list(scores(view(tmp_path / "run"), view(tmp_path / "run").about["model"]).values())
+    assert found["personal"] == list(view(tmp_path / "run").scores().values())
     if algorithm == "fedavg":
         assert set(found["chosen"]) == {0.0}, "of equals the global one"
         assert (found["hurt_before"], found["hurt_after"]) == (0, 0)
@@ -210,7 +210,7 @@ def test_a_regression_mixes_numbers(tmp_path: Path) -> None:
     start(chosen, tmp_path / "run", baselines=tmp_path / "baselines")
     complete(tmp_path / "run")
     found = view(tmp_path / "run").analyses["guard"]
-    assert found["personal"] == list(scores(view(tmp_path / "run"), "before_local").values())
+    assert found["personal"] == list(view(tmp_path / "run").scores("before_local").values())
     worse = sum(mine > theirs for mine, theirs in zip(found["personal"], found["global"], strict=True))
     assert found["hurt_before"] == worse, "of errors, more is worse"
 

@@ -21,7 +21,7 @@ ROOT = Path(partita.__file__).parent
 
 # From the ground up: a module imports only from lines above its own, or from its own folder.
 LAYERS = (
-    "errors",
+    "errors wording",
     "memory randomness tensors",
     "samples",
     "batching chain download network pool schedules",

@@ -16,17 +16,17 @@ from partita.cli import main
 from partita.errors import PartitaError
 from partita.reports.charts.histogram import bins
 from partita.reports.charts.lines import APART, apart
-from partita.reports.charts.violin import density
+from partita.reports.charts.violin import Violin, violins
 from partita.reports.markup import Html, tag
 from partita.reports.report import report, write_report
 from partita.reports.sampling import evenly
 from partita.reports.scale import Axis, Scale, axis, size_axis, ticks, whole_axis
-from partita.reports.sections.curves import curve, reached, spent
-from partita.reports.sections.gains import training_sizes
-from partita.reports.sections.headline import hurt, mean_gain
+from partita.reports.sections.curves import curve
 from partita.reports.study import study
-from partita.reports.wording import MINUS, Metric, signed
 from partita.runs.run import start
+from partita.runs.target import Spent, reached, spent
+from partita.runs.view import view
+from partita.wording import MINUS, Metric, signed
 from studies import SETTINGS, make_runs, write_run
 
 SECTIONS = [
@@ -151,9 +151,14 @@ def test_samples_are_spread_from_first_to_last(count: int, most: int) -> None:
 
 
 def test_an_outline_is_widest_where_most_values_are() -> None:
-    found = density([0, 0, 0, 1], [-1, 0, 1])
-    assert found[1] == 1
-    assert found[0] < found[2] < 1
+    """Four values at 0 and one at 1: the outline is highest at its left end, and low at its right end."""
+    drawn = violins("", axis("", [0, 1]), [Violin("a", [0.0, 0.0, 0.0, 0.0, 1.0], 0)])
+    [path] = re.findall(r'<path d="M([^"]*)Z"', drawn)
+    heights = [float(point.split()[1]) for point in path.split("L")]
+    upper, lower = heights[: len(heights) // 2], heights[len(heights) // 2 :][::-1]
+    widths = [low - high for high, low in zip(upper, lower, strict=True)]
+    assert widths[0] == max(widths) > 20
+    assert widths[-1] < widths[0] / 2
 
 
 def test_gains_are_positive_where_it_is_better() -> None:
@@ -172,17 +177,17 @@ def test_gains_and_clients_hurt_are_paired_by_client(tmp_path: Path) -> None:
     found = study([tmp_path / "local", tmp_path / "fedper"])
     alone, method = found.methods
     assert found.references == ("local",)
-    assert hurt(method, found, "local") == (1, 4)
-    assert mean_gain(method, found, "local") == pytest.approx((0.2 + 0 - 0.1 + 0.1) / 4)
-    assert mean_gain(alone, found, "local") is None
+    assert method.hurt("local") == (1, 4)
+    assert method.mean_gain("local") == pytest.approx((0.2 + 0 - 0.1 + 0.1) / 4)
+    assert alone.mean_gain("local") is None
 
 
 def test_less_error_is_a_gain(tmp_path: Path) -> None:
     write_run(tmp_path / "local", {1: [0.5, 0.6]}, label="local", metric="RMSE")
     write_run(tmp_path / "fedper", {1: [0.3, 0.7]}, metric="RMSE")
     found = study([tmp_path / "local", tmp_path / "fedper"])
-    assert hurt(found.methods[1], found, "local") == (1, 2)
-    assert mean_gain(found.methods[1], found, "local") == pytest.approx(0.05)
+    assert found.methods[1].hurt("local") == (1, 2)
+    assert found.methods[1].mean_gain("local") == pytest.approx(0.05)
     shown = page(tmp_path / "local", tmp_path / "fedper")
     assert "labels" not in shown.sections
     assert "Less is better" in shown.text
@@ -195,7 +200,7 @@ def test_a_baseline_that_a_run_names_is_read_and_one_that_is_gone_is_told(tmp_pa
     write_run(tmp_path / "fedper", {1: [0.7, 0.4]}, analyses={"baselines": [{**named, "run": "../base"}, gone]})
     found = study([tmp_path / "fedper"])
     assert [method.name for method in found.baselines] == ["local"]
-    assert hurt(found.methods[0], found, "local") == (1, 2)
+    assert found.methods[0].hurt("local") == (1, 2)
     shown = page(tmp_path / "fedper")
     assert (
         f"The baseline global of {tmp_path / 'fedper'} cannot be read. {tmp_path / 'gone'} holds no run" in shown.text
@@ -205,14 +210,14 @@ def test_a_baseline_that_a_run_names_is_read_and_one_that_is_gone_is_told(tmp_pa
 
 
 def test_a_target_costs_what_was_spent_until_it_was_reached(tmp_path: Path) -> None:
-    found = study([write_run(tmp_path, {2: [0.2, 0.4], 4: [0.5, 0.7], 6: [0.6, 0.8]})]).methods[0].replicas[0]
-    points = curve([found], "before_local", "test")
+    run = write_run(tmp_path, {2: [0.2, 0.4], 4: [0.5, 0.7], 6: [0.6, 0.8]})
+    [method] = study([run]).methods
+    points = curve(list(method.replicas), "before_local", "test")
     assert [at for at, _, _ in points] == [2, 4, 6]
     assert [mean for _, mean, _ in points] == pytest.approx([0.3, 0.6, 0.7])
-    assert reached(found, 0.55, lower_is_better=False) == 4
-    assert reached(found, 0.9, lower_is_better=False) is None
-    assert reached(found, 0.3, lower_is_better=True) == 2
-    assert spent(found, 4) == (4.0, 1200)
+    assert reached(view(run), 0.55) == spent(view(run), 4) == Spent(4, 4.0, 1200)
+    assert "at least 60.0 % at least 70.0 % fedper" in page(run).text
+    assert "round 4, 4 s, 1.2 kB round 6, 6 s, 1.8 kB" in page(run).text
 
 
 def test_runs_that_differ_in_the_seed_alone_belong_together(tmp_path: Path) -> None:
@@ -229,7 +234,7 @@ def test_runs_that_differ_in_the_seed_alone_belong_together(tmp_path: Path) -> N
         ("fedper (0.1)", 2),
         ("fedper (0.2)", 2),
     ]
-    assert [replica.seed for replica in found.methods[0].replicas] == [0, 1]
+    assert [replica.view.seed for replica in found.methods[0].replicas] == [0, 1]
 
 
 def test_different_metrics_or_no_runs_are_refused(tmp_path: Path) -> None:
@@ -260,9 +265,10 @@ def test_sizes_are_those_of_training_data_where_they_are_known(tmp_path: Path) -
         "test": [[1, 1]] * 2,
     }
     run = write_run(tmp_path / "a", {1: [0.5, 0.6]}, analyses={"labels": counts})
-    assert training_sizes(study([run]).methods[0]) == ({0: 7, 1: 1}, "training samples")
+    write_run(tmp_path / "local", {1: [0.4, 0.4]}, label="local", samples=30)
+    assert "client seed training samples gain 0 0 7 +10.0 1 0 1 +20.0" in page(run, tmp_path / "local").text
     bare = write_run(tmp_path / "b", {1: [0.5, 0.6]}, samples=30)
-    assert training_sizes(study([bare]).methods[0]) == ({0: 30, 1: 30}, "test samples")
+    assert "client seed held out samples gain 0 0 60 +10.0 1 0 60 +20.0" in page(bare, tmp_path / "local").text
 
 
 def test_two_models_of_a_run_can_be_two_baselines_but_not_its_own(tmp_path: Path) -> None:
@@ -298,8 +304,6 @@ def test_all_sections_are_there_and_every_chart_has_its_table(folders: list[Path
 
 
 def test_numbers_of_the_headline_are_those_of_the_runs(runs: dict[str, list[Path]]) -> None:
-    from partita.runs.view import view
-
     views = [view(folder) for folder in runs["fedper"]]
     summaries = [each.summaries()["before_local"] for each in views]
     mean, std = (sum(values) / 2 for values in zip(*((each.macro, each.std) for each in summaries), strict=True))

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import PartitaError, unknown
+from .wording import DECIMALS
 
 Scores = Mapping[tuple[int, int], float]
 """One score for each (seed, client)."""
@@ -14,8 +15,6 @@ Numbers = npt.NDArray[np.float64]
 
 FEW_SEEDS = 5
 """With fewer seeds than this, their own spread is hardly known."""
-DECIMALS = 12
-"""Shares such as 0.3 - 0.2 and 0.2 - 0.1 differ in the last bits; for ranks they are equal."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import Literal, TypeVar
 
 import torch
 from torch import Tensor
@@ -19,6 +19,9 @@ from .randomness import seeded
 from .samples import Samples
 from .tensors import Tensors, under
 
+Item = TypeVar("Item")
+HeldOut = Literal["validation", "test"]
+"""Roles of samples that nobody trains on."""
 Model = Literal["initial", "before_local", "after_local", "after_finetune"]
 """initial: of a client without a state of its own; before_local: what a client has after the download; after_local:
 after its training in the round; after_finetune: before_local and then fine-tuned, where the method fine-tunes."""
@@ -34,7 +37,7 @@ class Record:
     round: int
     client: int
     model: Model
-    role: Literal["validation", "test"]
+    role: HeldOut
     count: int
     correct: int | None
     """None where there is no right and wrong: for regression."""
@@ -118,11 +121,19 @@ def _sums(client: Client, samples: Samples, batch: int, answer: Callable[[Tensor
     return total
 
 
-def summarize(records: Iterable[Record], left_out: int = 0) -> Summary:
-    """Of records of one model, role and round; `left_out` counts the clients of whom there is none.
+def record_of(sums: Measures, round: int, client: int, model: Model = "before_local", role: HeldOut = "test") -> Record:
+    """Sums over samples, of which there may be none."""
+    correct = int(sums["correct"]) if "correct" in sums else None
+    return Record(round, client, model, role, int(sums.get("count", 0)), correct, float(sums.get("loss", 0.0)))
 
-    A record of no samples is left out and counted too.
-    """
+
+def used_model(algorithm: Algorithm) -> Model:
+    """The model that a method is meant to be used with."""
+    return "after_finetune" if algorithm.finetune else "before_local"
+
+
+def summarize(records: Iterable[Record], clients: Iterable[int] = ()) -> Summary:
+    """Of records of one model, role and round; those of `clients` who have none, or one of no samples, are left out."""
     given: Sequence[Record] = list(records)
     chosen = [record for record in given if record.count]
     if not chosen:
@@ -130,8 +141,7 @@ def summarize(records: Iterable[Record], left_out: int = 0) -> Summary:
     errors = any(record.correct is None for record in chosen)
     each = sorted(record.score for record in chosen)
     mean = sum(each) / len(each)
-    count = max(len(each) // 10, 1)
-    worst = each[-count:] if errors else each[:count]
+    worst = tenth(each[::-1] if errors else each)
     together = replace(
         chosen[0],
         count=sum(record.count for record in chosen),
@@ -145,8 +155,13 @@ def summarize(records: Iterable[Record], left_out: int = 0) -> Summary:
         worst_decile=sum(worst) / len(worst),
         clients=len(each),
         quantiles={percent: quantile(each, percent) for percent in QUANTILES},
-        left_out=left_out + len(given) - len(chosen),
+        left_out=len({*clients, *(record.client for record in given)} - {record.client for record in chosen}),
     )
+
+
+def tenth(ordered: Sequence[Item]) -> Sequence[Item]:
+    """The first tenth, rounded down, at least of one."""
+    return ordered[: max(len(ordered) // 10, 1)]
 
 
 def quantile(ordered: Sequence[float], percent: float) -> float:

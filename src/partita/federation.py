@@ -70,6 +70,11 @@ class Federation:
         return self.sizes[client]
 
     @property
+    def metric(self) -> str:
+        """What a score is: accuracy, or the root of the mean squared error."""
+        return "RMSE" if self.kind == "regression" else "accuracy"
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """The shape of one input."""
         return tuple(self.samples.stored.shape[1:])

@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Literal
 
 from .algorithm import Algorithm
 from .client import Client
 from .errors import PartitaError
-from .evaluation import Model, Record, Summary, summarize
+from .evaluation import HeldOut, Model, Record, Summary, summarize, used_model
 from .federation import Federation
 from .randomness import Moment
 from .task import Task
@@ -51,19 +50,19 @@ class Result:
     @property
     def model(self) -> Model:
         """The model that the method is meant to be used with."""
-        return "after_finetune" if self.algorithm.finetune else "before_local"
+        return used_model(self.algorithm)
 
     @property
     def metric(self) -> str:
         """What a score is: accuracy, or the root of the mean squared error."""
-        return "RMSE" if self.data.kind == "regression" else "accuracy"
+        return self.data.metric
 
     def select(
         self,
         model: Model | None = None,
         *,
         round: int | None = None,
-        role: Literal["validation", "test"] = "test",
+        role: HeldOut = "test",
         newcomers: bool = False,
     ) -> list[Record]:
         """Records by client: of the model that is meant to be used, of the last round and of those who train.
@@ -87,14 +86,14 @@ class Result:
         model: Model | None = None,
         *,
         round: int | None = None,
-        role: Literal["validation", "test"] = "test",
+        role: HeldOut = "test",
         newcomers: bool = False,
     ) -> Summary:
         """The score over clients: accuracy, or for regression the root of the mean squared error."""
         chosen = self.select(model, round=round, role=role, newcomers=newcomers)
         at = (chosen[0].model, chosen[0].round)
         known = {each.client for each in self.records if (each.model, each.round) == at}
-        return summarize(chosen, sum((each in self.data.newcomers) == newcomers for each in known) - len(chosen))
+        return summarize(chosen, (each for each in known if (each in self.data.newcomers) == newcomers))
 
     @property
     def bytes_per_round(self) -> float:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from .terminal import MOST_CLIENTS, output, score, spread, table
+from .terminal import MOST_CLIENTS, change, output, score, spread, table
 
 if TYPE_CHECKING:
     from .runs.gains import Gain
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 def print_gains(view: "View", gains: "list[Gain]") -> None:
     """Beside a run's scores: the floor, the baselines, and whom it hurt."""
+    from .runs.gains import named_baselines
+
     if not gains:
         return
     missing = view.about["baselines"] and "baselines" not in view.analyses
@@ -25,8 +27,8 @@ def print_gains(view: "View", gains: "list[Gain]") -> None:
         rows.add_row(
             escape(gain.over),
             score(gain.macro, metric),
-            _change(gain.mean, metric),
-            _change(gain.worst_decile, metric),
+            change(gain.mean, metric),
+            change(gain.worst_decile, metric),
             f"{len(gain.hurt)} of {len(gain.clients)} ({100 * gain.share:.0f} %)",
         )
     output.print(rows)
@@ -36,8 +38,9 @@ def print_gains(view: "View", gains: "list[Gain]") -> None:
             more = ", ..." if len(gain.hurt) > MOST_CLIENTS else ""
             listed = ", ".join(map(str, gain.hurt[:MOST_CLIENTS]))
             output.print(f"Worse than {escape(gain.over)}: {listed}{more}")
-    for problem in view.analyses.get("baselines_failed", []):
-        output.print(f"No {problem['name']}: {escape(problem['problem'])}")
+    failed = {each["name"]: each["problem"] for each in view.analyses.get("baselines_failed", [])}
+    for name, problem in {**failed, **named_baselines(view, {}).lost}.items():
+        output.print(f"No {escape(name)}: {escape(problem)}")
     if guard := view.analyses.get("guard"):
         print_guard(guard, metric)
 
@@ -46,11 +49,11 @@ def print_guard(guard: Mapping[str, Any], metric: str) -> None:
     """What the guard chose, and what came of it."""
     chosen = ", ".join(f"{guard['chosen'].count(weight)} x {weight:g}" for weight in guard["weights"])
     before, after, clients = guard["hurt_before"], guard["hurt_after"], len(guard["clients"])
-    low, high = (_change(guard[end], metric) for end in ("low", "high"))
+    low, high = (change(guard[end], metric) for end in ("low", "high"))
     output.print(
         f"With the guard {after} instead of {before} of {clients} clients are worse off than with the global model; "
         f"mean {score(guard['macro_guarded'], metric)} instead of {score(guard['macro_personal'], metric)} "
-        f"({_change(guard['difference'], metric)}, 95 % interval {low} to {high}).\n"
+        f"({change(guard['difference'], metric)}, 95 % interval {low} to {high}).\n"
         f"Weights of the personal model, chosen on validation data: {chosen}."
     )
 
@@ -64,14 +67,14 @@ def print_comparison(views: "Mapping[str, View]", gains: "Mapping[str, list[Gain
         summary = view.summaries()[view.about["model"]]
         known = {gain.over: gain for gain in gains[name]}
         against = [
-            (_change(known[over].mean, "accuracy"), str(len(known[over].hurt))) if over in known else ("-", "-")
+            (change(known[over].mean, "accuracy"), str(len(known[over].hurt))) if over in known else ("-", "-")
             for over in ("local", "global")
         ]
         rows.add_row(
             escape(name),
             spread(summary),
             score(summary.worst_decile, "accuracy"),
-            score(view.analyses["floor"]["macro"], "accuracy"),
+            score(known["floor"].macro, "accuracy"),
             *(cell for pair in against for cell in pair),
             f"{view.bytes_per_round / 1e6:.2f}",
         )
@@ -82,7 +85,3 @@ def print_comparison(views: "Mapping[str, View]", gains: "Mapping[str, list[Gain
         "client's commonest label.\nHurt: clients worse off than alone, or than with the global model. One seed: "
         "differences of a few points mean little."
     )
-
-
-def _change(value: float, metric: str) -> str:
-    return f"{100 * value:+.1f}" if metric == "accuracy" else f"{value:+.3f}"

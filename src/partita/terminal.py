@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from .errors import DegenerateWarning
+from .wording import MINUS, Metric
 
 if TYPE_CHECKING:
     from .describe import Description
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from .evaluation import Model, Summary
     from .federation import Federation
     from .result import Progress, Result
-    from .runs.target import Reached
+    from .runs.target import Spent
     from .runs.view import View
 
     OnRound = Callable[[str, Progress], None]
@@ -93,13 +94,16 @@ def show_warning(message: Warning | str, category: type[Warning], *_: Any, **__:
 
 
 def spread(summary: "Summary", metric: str = "accuracy") -> str:
-    if metric != "accuracy":
-        return f"{summary.macro:.3f} ± {summary.std:.3f}"
-    return f"{100 * summary.macro:.1f} ± {100 * summary.std:.1f} %"
+    return Metric(metric).spread(summary.macro, summary.std)
 
 
 def score(value: float, metric: str) -> str:
-    return f"{100 * value:.1f} %" if metric == "accuracy" else f"{value:.3f}"
+    return Metric(metric).text(value)
+
+
+def change(gain: float, metric: str) -> str:
+    """With a minus that every terminal can show."""
+    return Metric(metric).change(gain).replace(MINUS, "-")
 
 
 def table(*columns: str) -> Table:
@@ -167,7 +171,7 @@ def tell_waiting(folder: Path) -> None:
     tell(f"Another process is working on {folder}; waiting for it. Ctrl-C stops this one, and nothing is lost.")
 
 
-def print_target(view: "View", target: float, reached: "Reached | None") -> None:
+def print_target(view: "View", target: float, reached: "Spent | None") -> None:
     wanted = f"A mean test {view.about['metric']} of {score(target, view.about['metric'])}"
     if reached is None:
         output.print(f"{wanted} was not reached in the {len(view.evaluated)} rounds that were evaluated.")

@@ -9,7 +9,7 @@ from torch import nn
 from .algorithm import Algorithm, RunPhase, absent_round, begin, client_round, enter, kept_names, personalize
 from .batching import Batching
 from .client import Client
-from .evaluation import Model, Record, measure_all
+from .evaluation import HeldOut, Model, Record, measure_all, record_of
 from .federation import Federation
 from .randomness import Moment
 from .samples import Samples
@@ -135,17 +135,9 @@ class Workshop:
 
     def _records(self, client: Client, models: Mapping[Model, Tensors], moment: Moment) -> list[Record]:
         data, task = self.data[client.id], client.task
-        roles: dict[Literal["validation", "test"], Samples] = {"validation": data.validation, "test": data.test}
+        roles: dict[HeldOut, Samples] = {"validation": data.validation, "test": data.test}
         return [
-            Record(
-                round=moment.round + 1,
-                client=client.id,
-                model=model,
-                role=role,
-                count=int(sums["count"]),
-                correct=int(sums["correct"]) if "correct" in sums else None,
-                loss=float(sums["loss"]),
-            )
+            record_of(sums, moment.round + 1, client.id, model, role)
             for role, samples in roles.items()
             if len(samples)
             for model, sums in measure_all(

@@ -8,8 +8,7 @@ from torch import Tensor
 
 from ..algorithm import Algorithm, begin, personalize
 from ..client import Client
-from ..evaluation import Record, measure, summarize
-from ..objectives import Measures
+from ..evaluation import Record, measure, record_of, summarize
 from ..runners.fast import run_phase
 from ..samples import Samples
 from ..tensors import Tensors
@@ -45,20 +44,8 @@ class Subject:
 
     def record(self, tensors: Tensors, samples: Samples, batch: int) -> Record:
         """How good a model of the client is on samples."""
-        return record_of(self.client, measure(self.algorithm, self.client, tensors, samples, batch))
-
-
-def record_of(client: Client, sums: Measures) -> Record:
-    """Sums over samples in the form that can be summarized, in which the model's name has no say."""
-    return Record(
-        round=client.moment.round,
-        client=client.id,
-        model="before_local",
-        role="test",
-        count=int(sums.get("count", 0)),
-        correct=int(sums["correct"]) if "correct" in sums else None,
-        loss=float(sums.get("loss", 0.0)),
-    )
+        sums = measure(self.algorithm, self.client, tensors, samples, batch)
+        return record_of(sums, self.client.moment.round, self.client.id)
 
 
 def told(records: Iterable[Record]) -> dict[str, float] | None:

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from .. import representation
-from ..evaluation import Record
+from ..evaluation import Record, record_of
 from ..representation import Similarity
-from .subject import Subject, record_of, told
+from .subject import Subject, told
 
 SIMILARITIES: tuple[Similarity, ...] = ("cosine", "euclidean")
 
@@ -26,5 +26,5 @@ def without_head(subjects: Iterable[Subject], batch: int = 512) -> dict[str, Any
         found["with_head"].append(subject.record(subject.before, subject.test, batch))
         for similarity in SIMILARITIES:
             sums = representation.without_head(client.task, weights, client.train, subject.test, similarity, batch)
-            found[similarity].append(record_of(client, sums))
+            found[similarity].append(record_of(sums, client.moment.round, client.id))
     return {"clients": clients, **{name: told(records) for name, records in found.items()}}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .. import terminal
+from ..wording import Metric
 from .options import AsJson, Folder, use_one_thread
 
 if TYPE_CHECKING:
@@ -86,8 +87,8 @@ def _print_rows(metric: str, summaries: dict[str, dict[str, float] | None]) -> N
     rows = terminal.table(f"test {metric}", "mean ± spread", "all samples", "clients")
     for name, summary in summaries.items():
         if summary:
-            mean, spread = terminal.score(summary["macro"], metric), terminal.score(summary["std"], metric)
-            rows.add_row(name, f"{mean} ± {spread}", terminal.score(summary["micro"], metric), f"{summary['clients']}")
+            spread = Metric(metric).spread(summary["macro"], summary["std"])
+            rows.add_row(name, spread, terminal.score(summary["micro"], metric), f"{summary['clients']}")
     terminal.output.print(rows, "")
 
 

@@ -11,18 +11,26 @@ import typer
 
 from .. import terminal
 
+ExperimentFile = Annotated[
+    str | None, typer.Argument(metavar="[FILE.toml]", help="An experiment file; settings after it change it.")
+]
 Overrides = Annotated[
     list[str] | None,
     typer.Argument(metavar="[KEY=VALUE]...", help="Settings by dotted key, as in algorithm.optimizer.lr=0.05"),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Folder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
-
-
 Workers = Annotated[
     int | None,
     typer.Option(help="Processes that do the work; by default one for each core. Results do not depend on it.", min=1),
 ]
+
+
+def file_and_changes(experiment: str | None, overrides: list[str] | None) -> tuple[Path | None, list[str]]:
+    """Without a file, the first setting stands in its place."""
+    if experiment is None or "=" not in experiment:
+        return Path(experiment) if experiment else None, overrides or []
+    return None, [experiment, *(overrides or [])]
 
 
 def use_workers(count: int | None) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from .. import terminal
-from ..errors import PartitaError
+from .reporting import REPORT
 
 
 def report(
@@ -27,12 +27,8 @@ def report(
     partita report runs/fedavg runs/fedper --output comparison.html
     """
     from ..reports.report import write_report
-    from ..runs.run import find_runs
+    from ..runs.run import runs_in
 
-    # What lies below a run is its own.
-    below = {folder: find_runs(folder) for folder in runs}
-    found = [path for folder, paths in below.items() for path in ([folder] if folder in paths else paths)]
-    if not found:
-        raise PartitaError(f"No runs in {', '.join(map(str, runs))}. Make one with: partita run")
-    place = output or (found[0] / "report.html" if len(found) == 1 else Path("report.html"))
+    found = runs_in(runs)
+    place = output or (found[0] / REPORT if len(found) == 1 else Path(REPORT))
     terminal.tell(f"Report: {write_report(found, place)}")

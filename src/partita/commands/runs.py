@@ -13,7 +13,7 @@ import typer
 
 from .. import standings, terminal
 from ..errors import PartitaError
-from .options import AsJson, Folder, Overrides, Workers, interruptible, use_workers
+from .options import AsJson, ExperimentFile, Folder, Overrides, Workers, file_and_changes, interruptible, use_workers
 from .reporting import REPORT, write_report
 
 if TYPE_CHECKING:
@@ -32,9 +32,7 @@ Track = Annotated[
 
 
 def run(
-    experiment: Annotated[
-        str | None, typer.Argument(metavar="[FILE.toml]", help="An experiment file; settings after it change it.")
-    ] = None,
+    experiment: ExperimentFile = None,
     overrides: Overrides = None,
     algorithm: Annotated[str | None, typer.Option("--algorithm", "-a", help="See: partita list algorithms")] = None,
     model: Annotated[str | None, typer.Option("--model", "-m", help="See: partita list models")] = None,
@@ -67,10 +65,7 @@ def run(
     """
     from ..experiment import make, read
 
-    changes = list(overrides or [])
-    file = None if experiment is None or "=" in experiment else Path(experiment)
-    if experiment is not None and file is None:
-        changes.insert(0, experiment)
+    file, changes = file_and_changes(experiment, overrides)
     options = {"algorithm": algorithm, "model": model, "data": data, "rounds": rounds, "seed": seed}
     settings = read(file, [*(f"{key}={value}" for key, value in options.items() if value is not None), *changes])
     use_workers(workers)
@@ -261,18 +256,16 @@ def compare(
     partita compare runs --baseline fedavg --form markdown
     """
     from ..comparison import compare as compare_scores
-    from ..runs.run import find_runs
+    from ..runs.run import runs_in
     from ..runs.scores import scores_of
     from ..runs.view import view
     from ..tables import table
 
-    views = [view(path) for folder in runs for path in find_runs(folder)]
-    if not views:
-        raise PartitaError(f"No runs in {', '.join(map(str, runs))}.")
-    metric = views[0].about["metric"]
+    views = [view(path) for path in runs_in(runs)]
+    lower = views[0].metric.lower_is_better
     scores = scores_of(views)
-    made = compare_scores(scores, baseline=baseline or next(iter(scores)), lower_is_better=metric != "accuracy")
-    print(table(made, form.value, percent=metric == "accuracy"))
+    made = compare_scores(scores, baseline=baseline or next(iter(scores)), lower_is_better=lower)
+    print(table(made, form.value, percent=not lower))
 
 
 def _resumable(folder: Path) -> AbstractContextManager[None]:
@@ -299,7 +292,9 @@ def _told(manner: _Manner, settings: dict[str, Any] | None = None, folder: Path 
 
 def _report(folder: Path) -> None:
     """Of what is committed, if anything is."""
-    if (folder / "run.sqlite").exists():
+    from ..runs.database import DATABASE
+
+    if (folder / DATABASE).exists():
         write_report([folder], folder / REPORT)
 
 

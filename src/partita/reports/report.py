@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import PartitaError
+from ..wording import amount, listed
 from .markup import Html, tag
 from .page import page
 from .sections.cost import cost
@@ -22,7 +23,6 @@ from .sections.personalization import personalization
 from .sections.provenance import provenance
 from .sections.similarity import similarity
 from .study import Study, study
-from .wording import amount, listed
 
 SECTIONS = (
     overview,
@@ -83,11 +83,11 @@ def _subtitle(found: Study) -> str:
 
 def _unfinished(found: Study) -> list[str]:
     return [
-        f"{method.name}, seed {each.seed}: {each.view.done} of {each.view.about['rounds']} rounds "
+        f"{method.name}, seed {each.view.seed}: {each.view.done} of {each.view.about['rounds']} rounds "
         f"({each.view.about['status']}). Continue with: partita resume {each.view.folder}"
         for method in found.methods
         for each in method.replicas
-        if not each.finished
+        if not each.view.finished
     ]
 
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from .wording import plain
+from ..wording import Metric, plain
 
 STEPS = (1, 2, 2.5, 5, 10, 20, 25, 50)
 
@@ -65,6 +65,17 @@ def axis(
     found = ticks(min(known), max(known), most)
     kept = tuple(tick for tick in found if within[0] - 1e-9 <= tick <= within[1] + 1e-9)
     return Axis(label, max(found[0], within[0]), min(found[-1], within[1]), kept, text, say)
+
+
+def score_axis(metric: Metric, values: Iterable[float]) -> Axis:
+    """Of scores; what lies beyond their bounds, as the end of a spread may, is cut off."""
+    low, high = metric.bounds
+    within = [min(max(value, low), high) for value in values]
+    return axis(metric.axis, within, metric.tick, metric.text, within=metric.bounds)
+
+
+def gain_axis(metric: Metric, values: Iterable[float]) -> Axis:
+    return axis(metric.gain_axis, values, metric.tick, metric.change, most=7)
 
 
 def whole_axis(label: str, first: int, last: int) -> Axis:

@@ -4,15 +4,16 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from statistics import fmean
+from typing import Any
 
 from ..errors import PartitaError
-from ..evaluation import Model, Record, Summary, summarize
+from ..evaluation import Model, Record, Summary
+from ..runs.gains import Gain, gains_over, named_baselines, over_floor
 from ..runs.grouping import grouped
 from ..runs.view import View, view
-from .wording import Metric
+from ..wording import Metric
 
-Role = Literal["validation", "test"]
 BASELINES = ("local", "global", "global + fine-tune")
 """In the order in which they are told."""
 LIKE_BASELINES = {"local": "local", "fedavg": "global"}
@@ -25,42 +26,15 @@ class Replica:
 
     view: View
     model: Model
-    grouped: Mapping[tuple[int, Model, Role], Sequence[Record]]
-
-    @property
-    def seed(self) -> int:
-        return int(self.view.about["settings"].get("seed", 0))
-
-    @property
-    def rounds(self) -> list[int]:
-        """Those after which the model was tested."""
-        return sorted(round for round, model, role in self.grouped if (model, role) == (self.model, "test"))
 
     @property
     def last(self) -> dict[int, Record]:
         """By client, on test data, after the last round that was evaluated."""
-        rounds = self.rounds
-        found = self.grouped[rounds[-1], self.model, "test"] if rounds else ()
-        return {record.client: record for record in found}
+        return self.view.tested(self.model)
 
     @property
     def summary(self) -> Summary | None:
-        return summarize(last.values()) if (last := self.last) else None
-
-    @property
-    def chosen(self) -> int | None:
-        """The evaluated round that is best on validation data, the first of equals; test data have no say."""
-        known = {
-            at: summarize(records).macro
-            for (at, model, role), records in self.grouped.items()
-            if (model, role) == (self.model, "validation")
-        }
-        sign = -1 if Metric(self.view.about["metric"]).lower_is_better else 1
-        return max(known, key=lambda at: (sign * known[at], -at)) if known else None
-
-    @property
-    def finished(self) -> bool:
-        return bool(self.view.about["status"] == "done" and self.view.done >= self.view.about["rounds"])
+        return self.view.summaries().get(self.model)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,12 +45,12 @@ class Method:
     number: int
     """Decides its colour."""
     replicas: tuple[Replica, ...]
-    references: tuple[Mapping[str, Replica], ...] = ()
-    """What each replica is measured against, by name: runs on the same clients and seed."""
+    gains: tuple[Mapping[str, Gain], ...]
+    """Of each replica, by what it is measured against: runs on the same clients and seed."""
 
     @property
     def tested(self) -> list[Replica]:
-        return [each for each in self.replicas if each.rounds]
+        return [each for each in self.replicas if each.last]
 
     @property
     def summaries(self) -> list[Summary]:
@@ -87,16 +61,26 @@ class Method:
         """What holds for all replicas alike can be read from the first."""
         return self.replicas[0].view
 
-    def pairs(self, reference: str) -> list[tuple[int, Record, Record]]:
-        """The seed, and a client's record and that of the reference; clients that both have."""
+    def over(self, reference: str) -> list[tuple[View, Gain]]:
+        """Each run that is measured against the reference, and its gain."""
         return [
-            (replica.seed, mine, others[client])
-            for replica, known in zip(self.replicas, self.references, strict=True)
+            (each.view, known[reference])
+            for each, known in zip(self.replicas, self.gains, strict=True)
             if reference in known
-            for others in [known[reference].last]
-            for client, mine in replica.last.items()
-            if client in others
         ]
+
+    def gains_over(self, reference: str) -> list[float]:
+        """Of every (seed, client)."""
+        return [value for _, each in self.over(reference) for value in each.gains]
+
+    def mean_gain(self, reference: str) -> float | None:
+        gains = self.gains_over(reference)
+        return fmean(gains) if gains else None
+
+    def hurt(self, reference: str) -> tuple[int, int]:
+        """How many (seed, client) pairs are worse off than with the reference, and of how many."""
+        several = [each for _, each in self.over(reference)]
+        return sum(len(each.hurt) for each in several), sum(len(each.clients) for each in several)
 
     def analyses(self, name: str) -> list[Any]:
         """What was found out about its runs under that name."""
@@ -120,7 +104,12 @@ class Study:
 
     @property
     def seeds(self) -> list[int]:
-        return sorted({replica.seed for method in self.methods for replica in method.replicas})
+        return sorted({replica.view.seed for method in self.methods for replica in method.replicas})
+
+    @property
+    def floors(self) -> list[tuple[View, Gain]]:
+        """Runs with a floor, and their gains over it."""
+        return [(each, found) for each in self.views if (found := over_floor(each))]
 
     def having(self, name: str) -> list[tuple[Method, list[Any]]]:
         """Methods with an analysis of that name, and what it holds for each run."""
@@ -139,7 +128,7 @@ def study(folders: Sequence[Path]) -> Study:
     read = {each.folder: each for each in views}
     references = {each.folder: _references(each, views, read, lost) for each in views}
     methods = tuple(
-        Method(name, number, tuple(map(replica, runs)), tuple(references[each.folder] for each in runs))
+        Method(name, number, tuple(map(replica, runs)), tuple(_gains(each, references[each.folder]) for each in runs))
         for number, (name, runs) in enumerate(grouped(views).items())
     )
     named = {name for known in references.values() for name in known}
@@ -149,14 +138,13 @@ def study(folders: Sequence[Path]) -> Study:
     return Study(Metric(metrics[0]), methods, baselines, names, (*_divisions(methods), *lost))
 
 
-def replica(of: View, model: Model | None = None) -> Replica:
-    grouped: dict[tuple[int, Model, Role], list[Record]] = {}
-    newcomers = set(of.about["newcomers"])
-    for record in of.records:
-        # Without test or validation samples there is no score.
-        if record.client not in newcomers and record.count:
-            grouped.setdefault((record.round, record.model, record.role), []).append(record)
-    return Replica(of, model or of.about["model"], grouped)
+def replica(of: View) -> Replica:
+    """With the model that its method is meant to be used with."""
+    return Replica(of, of.about["model"])
+
+
+def _gains(of: View, references: Mapping[str, Replica]) -> dict[str, Gain]:
+    return gains_over(of, {name: (each.view, each.model) for name, each in references.items()})
 
 
 def _resolved(folder: Path) -> Path:
@@ -166,29 +154,18 @@ def _resolved(folder: Path) -> Path:
 def _references(of: View, views: Sequence[View], read: dict[Path, View], lost: list[str]) -> dict[str, Replica]:
     """The baselines that a run names, or those among the runs reported that can serve as such.
 
-    `read` holds the runs that were read, since many runs have the same baselines; those that cannot be are put into
-    `lost`.
+    `read` holds the runs that were read; those that cannot be are put into `lost`.
     """
-    found: dict[str, Replica] = {}
-    for entry in of.analyses.get("baselines") or ():
-        folder = _resolved(of.folder / entry["run"])
-        if (folder, entry["model"]) == (of.folder, of.about["model"]):
-            continue
-        try:
-            read[folder] = read.get(folder) or view(folder)
-        except PartitaError as problem:
-            lost.append(f"The baseline {entry['name']} of {of.folder} cannot be read. {problem}")
-        else:
-            found[entry["name"]] = replica(read[folder], entry["model"])
-    if found:
-        return found
-    key = (of.about["fingerprint"], of.about["settings"].get("seed", 0))
+    named = named_baselines(of, read)
+    lost += [f"The baseline {name} of {of.folder} cannot be read. {problem}" for name, problem in named.lost.items()]
+    if named.found:
+        return {name: Replica(*each) for name, each in named.found.items()}
     return {
         LIKE_BASELINES[other.about["label"]]: replica(other)
         for other in views
         if other.about["label"] in LIKE_BASELINES
         and other is not of
-        and (other.about["fingerprint"], other.about["settings"].get("seed", 0)) == key
+        and (other.about["fingerprint"], other.seed) == (of.about["fingerprint"], of.seed)
     }
 
 

@@ -84,9 +84,8 @@ def add_baselines(
     there are used again; one that cannot be made is noted with its problem (the analysis `baselines_failed`).
     """
     with Store.open(folder) as store:
+        store.need_done()
         about = store.about
-    if about["status"] != "done":
-        raise PartitaError(f"{folder} is not done. Continue it with: partita resume {folder}")
     place = place or folder / (about["baselines"] or f"../{BASELINES}")
     place = Path(os.path.normpath(place))
     found: list[dict[str, str]] = []

@@ -8,8 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from ..errors import PartitaError
 from ..evaluation import Model, quantile
+from .gains import gain
 from .view import View
 
 POINTS = 100
@@ -58,22 +61,9 @@ def changes(view: View, baseline: View, model: Model | None = None) -> list[Chan
         raise PartitaError(f"Runs of different metrics cannot be compared: {view.folder} and {baseline.folder}.")
     if view.about["fingerprint"] != baseline.about["fingerprint"]:
         raise PartitaError(f"{view.folder} and {baseline.folder} have other clients: data or division differ.")
-    own, other = scores(view), scores(baseline, model)
+    found = gain(str(baseline.folder), view.scores(), baseline.scores(model), view.metric)
     counts = sizes(view)[1]
-    sign = 1 if view.about["metric"] == "accuracy" else -1
-    return [
-        Change(client, counts[client], sign * (own[client] - other[client])) for client in sorted(own.keys() & other)
-    ]
-
-
-def scores(view: View, model: Model | None = None) -> dict[int, float]:
-    """The test score of each client that trains, after the last evaluated round."""
-    at = (max(view.evaluated, default=0), "test", model or view.about["model"])
-    return {
-        record.client: record.score
-        for record in view.records
-        if (record.round, record.role, record.model) == at and record.client not in view.about["newcomers"]
-    }
+    return [Change(client, counts[client], each) for client, each in zip(found.clients, found.gains, strict=True)]
 
 
 def sizes(view: View) -> tuple[Literal["training", "held out"], Mapping[int, int]]:
@@ -81,10 +71,9 @@ def sizes(view: View) -> tuple[Literal["training", "held out"], Mapping[int, int
 
     Elsewhere, for instance in a regression, as many as were held out for validation and test, which grow alike.
     """
-    last = max(view.evaluated, default=0)
     held: dict[int, dict[str, int]] = {}
     for record in view.records:
-        if record.round == last:
+        if record.round == view.last:
             held.setdefault(record.client, {})[record.role] = record.count
     labels = view.analyses.get("labels")
     if labels and held.keys() <= set(labels["clients"]):
@@ -124,10 +113,8 @@ def violin(values: Sequence[float], points: int = POINTS) -> Violin:
     low, lower, median, upper, high = (quantile(ordered, percent) for percent in (0, 25, 50, 75, 100))
     if low == high:
         return Violin(low, lower, median, upper, high, [low], [1.0])
-    mean = sum(ordered) / len(ordered)
-    deviation = math.sqrt(sum((value - mean) ** 2 for value in ordered) / (len(ordered) - 1))
-    width = deviation * len(ordered) ** -0.2
-    at = [low + (high - low) * step / (points - 1) for step in range(points)]
-    height = len(ordered) * width * math.sqrt(2 * math.pi)
-    density = [sum(math.exp(-(((place - value) / width) ** 2) / 2) for value in ordered) / height for place in at]
-    return Violin(low, lower, median, upper, high, at, density)
+    width = np.std(ordered, ddof=1) * len(ordered) ** -0.2
+    at = np.linspace(low, high, points)
+    kernels = np.exp(-(((at[:, None] - np.asarray(ordered)) / width) ** 2) / 2)
+    density = kernels.mean(1) / (width * math.sqrt(2 * math.pi))
+    return Violin(low, lower, median, upper, high, at.tolist(), density.tolist())

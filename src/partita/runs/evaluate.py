@@ -122,9 +122,7 @@ def evaluate(
     if scope.clients < 1:
         raise PartitaError(f"{scope.clients} clients: at least 1 is needed.")
     with Store.open(folder) as store:
-        status = store.about["status"]
-    if status != "done":
-        raise PartitaError(f"{folder} is not done ({status}). Continue it with: partita resume {folder}")
+        store.need_done()
     stored = stored_clients(folder)
     made = Evaluated()
     for name in names or ANALYSES:

@@ -13,7 +13,7 @@ from ..randomness import generator
 from ..split import ROLES
 
 MOST_CLIENTS = 1000
-"""Of more clients, labels and floor are those of a sample, which is the same for every run."""
+"""Of more clients, labels are those of a sample, which is the same for every run."""
 
 
 def facts_of(experiment: Experiment) -> dict[str, object]:

@@ -1,13 +1,14 @@
 """Whom did it help, and whom did it hurt? Each client's gain over the floor and the baselines, on test data."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-from .database import DATABASE
+from ..errors import PartitaError
+from ..evaluation import Model, tenth
+from ..wording import Metric
 from .view import View, view
-
-DECIMALS = 12
-"""Scores that differ in the last bits only are equal."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,9 @@ class Gain:
     macro: float
     """The baseline's mean over clients."""
     clients: tuple[int, ...]
+    scores: tuple[float, ...]
+    others: tuple[float, ...]
+    """The baseline's scores."""
     gains: tuple[float, ...]
     mean: float
     worst_decile: float
@@ -31,52 +35,64 @@ class Gain:
     """Of clients that are hurt."""
 
 
+@dataclass(frozen=True, eq=False)
+class Named:
+    """The baselines that a run names: of those that are there the run and which of its models; why others are not."""
+
+    found: Mapping[str, tuple[View, Model]]
+    lost: Mapping[str, str]
+
+
 def gains_of(run: View) -> list[Gain]:
     """Over the floor and every baseline that was made and is still there, after the run's last evaluated round."""
-    own = scores(run, run.about["model"])
-    lower_is_better = run.about["metric"] != "accuracy"
-    found = [gain(name, own, other, lower_is_better) for name, other in baseline_scores(run).items() if own]
-    return [each for each in found if each.clients]
+    lowest = over_floor(run)
+    return [*([lowest] if lowest else []), *gains_over(run, named_baselines(run, {}).found).values()]
 
 
-def baseline_scores(run: View) -> dict[str, dict[int, float]]:
-    """Test scores by client, of the floor and of every baseline."""
-    known: dict[str, dict[int, float]] = {}
-    if lowest := run.analyses.get("floor"):
-        known["floor"] = dict(zip(lowest["clients"], lowest["score"], strict=True))
-    views = {".": run}
+def over_floor(run: View) -> Gain | None:
+    """Over the best constant answer for each client."""
+    if not (lowest := run.analyses.get("floor")):
+        return None
+    found = gain("floor", run.scores(), dict(zip(lowest["clients"], lowest["score"], strict=True)), run.metric)
+    return found if found.clients else None
+
+
+def gains_over(run: View, others: Mapping[str, tuple[View, Model]]) -> dict[str, Gain]:
+    """Over models of other runs on the same clients, by name."""
+    found = {name: gain(name, run.scores(), each.scores(model), run.metric) for name, (each, model) in others.items()}
+    return {name: each for name, each in found.items() if each.clients}
+
+
+def named_baselines(run: View, read: dict[Path, View]) -> Named:
+    """Nothing is measured against itself. `read` holds what was read: many runs have the same baselines."""
+    found: dict[str, tuple[View, Model]] = {}
+    lost: dict[str, str] = {}
+    own = Path(os.path.normpath(run.folder))
     for entry in run.analyses.get("baselines", []):
-        place, folder = entry["run"], run.folder / entry["run"]
-        if place not in views and (folder / DATABASE).exists():
-            views[place] = view(folder)
-        if place in views:
-            known[entry["name"]] = scores(views[place], entry["model"])
-    return known
+        folder = Path(os.path.normpath(own / entry["run"]))
+        if (folder, entry["model"]) == (own, run.about["model"]):
+            continue
+        try:
+            read[folder] = read.get(folder) or (run if folder == own else view(folder))
+        except PartitaError as problem:
+            lost[entry["name"]] = str(problem)
+        else:
+            found[entry["name"]] = (read[folder], entry["model"])
+    return Named(found, lost)
 
 
-def scores(run: View, model: str) -> dict[int, float]:
-    """Test scores by client, of one model after the last evaluated round; newcomers aside."""
-    last = max(run.evaluated, default=0)
-    return {
-        record.client: record.score
-        for record in run.records
-        if (record.round, record.role, record.model) == (last, "test", model)
-        and record.count
-        and record.client not in run.about["newcomers"]
-    }
-
-
-def gain(over: str, own: Mapping[int, float], other: Mapping[int, float], lower_is_better: bool) -> Gain:
+def gain(over: str, own: Mapping[int, float], other: Mapping[int, float], metric: Metric) -> Gain:
     clients = tuple(sorted(own.keys() & other.keys()))
-    sign = -1 if lower_is_better else 1
-    gains = tuple(round(sign * (own[client] - other[client]), DECIMALS) for client in clients)
+    gains = tuple(metric.gain(own[client], other[client]) for client in clients)
     hurt = tuple(client for client, each in zip(clients, gains, strict=True) if each < 0)
     count = max(len(clients), 1)
-    worst = sorted(gains)[: max(len(gains) // 10, 1)]
+    worst = tenth(sorted(gains))
     return Gain(
         over=over,
         macro=sum(other[client] for client in clients) / count,
         clients=clients,
+        scores=tuple(own[client] for client in clients),
+        others=tuple(other[client] for client in clients),
         gains=gains,
         mean=sum(gains) / count,
         worst_decile=sum(worst) / max(len(worst), 1),

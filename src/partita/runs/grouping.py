@@ -18,10 +18,7 @@ def grouped(views: Sequence[View]) -> dict[str, list[View]]:
         label if labels.count(label) == 1 else f"{label} ({name if name and short.count(name) == 1 else place})"
         for label, name, place in zip(labels, short, places, strict=True)
     ]
-    return {
-        name: sorted(runs, key=lambda each: each.about["settings"].get("seed", 0))
-        for name, runs in zip(names, alike.values(), strict=True)
-    }
+    return {name: sorted(runs, key=lambda each: each.seed) for name, runs in zip(names, alike.values(), strict=True)}
 
 
 def _unseeded(settings: Mapping[str, Any]) -> list[tuple[str, object]]:

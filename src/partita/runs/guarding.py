@@ -13,12 +13,13 @@ from ..algorithm import shared_names
 from ..analyses.subject import Subject
 from ..comparison import compare
 from ..errors import PartitaError
-from ..evaluation import Record
+from ..evaluation import record_of
 from ..guard import PRIOR, WEIGHTS, choose, mixture
 from ..objectives import Measures
 from ..randomness import seeded
 from ..samples import Samples
 from ..tensors import Tensors
+from ..wording import Metric
 from .gains import gain
 from .models import StoredClients, stored_clients
 from .store import Store
@@ -46,7 +47,7 @@ def add_guard(folder: Path, *, global_run: Path | None = None, prior: float = PR
         raise PartitaError(f"{other} has other clients than {folder}.")
     measured = {number: _measure(clients, shared, number) for number in clients}
     found = {
-        **outcome(measured, prior, regression=clients.data.kind == "regression"),
+        **outcome(measured, prior, Metric(clients.data.metric)),
         "global_run": os.path.relpath(other, folder),
     }
     with Store.open(folder, write=True) as store:
@@ -62,7 +63,7 @@ def shares_everything(clients: StoredClients) -> bool:
     return clients.algorithm.predict is None and set(network.parameters) - network.frozen <= shared
 
 
-def outcome(measured: Mapping[int, Measured], prior: float, *, regression: bool) -> dict[str, Any]:
+def outcome(measured: Mapping[int, Measured], prior: float, metric: Metric) -> dict[str, Any]:
     """The choice of every client by its validation data, and what it means on test data."""
     known = {client: each for client, each in measured.items() if each.test[0].get("count")}
     places = choose(
@@ -71,13 +72,13 @@ def outcome(measured: Mapping[int, Measured], prior: float, *, regression: bool)
         prior,
     )
     scores = {
-        "global": {client: _score(each.test[0]) for client, each in known.items()},
-        "personal": {client: _score(each.test[-1]) for client, each in known.items()},
-        "guarded": {
-            client: _score(each.test[place]) for (client, each), place in zip(known.items(), places, strict=True)
-        },
+        name: {
+            client: record_of(each.test[place], 0, client).score
+            for (client, each), place in zip(known.items(), taken, strict=True)
+        }
+        for name, taken in (("global", [0] * len(known)), ("personal", [-1] * len(known)), ("guarded", places))
     }
-    before, after = (gain("global", scores[name], scores["global"], regression) for name in ("personal", "guarded"))
+    before, after = (gain("global", scores[name], scores["global"], metric) for name in ("personal", "guarded"))
     pairs = {name: {(0, client): value for client, value in each.items()} for name, each in scores.items()}
     [*_, difference] = compare(pairs, baseline="personal").differences
     low, high = difference.interval or (difference.mean, difference.mean)
@@ -100,8 +101,7 @@ def outcome(measured: Mapping[int, Measured], prior: float, *, regression: bool)
 def _finished(folder: Path) -> StoredClients:
     """Those who train, of a run that is done."""
     with Store.open(folder) as store:
-        if store.about["status"] != "done":
-            raise PartitaError(f"{folder} is not done. Continue it with: partita resume {folder}")
+        store.need_done()
     clients = stored_clients(folder)
     return clients.sample(len(clients))
 
@@ -154,8 +154,3 @@ def _outputs(subject: Subject, tensors: Tensors, samples: Samples, *, plain: boo
         if plain:
             return client.task.outputs(tensors, samples.inputs)
         return subject.algorithm.outputs(tensors, samples.inputs, client)
-
-
-def _score(sums: Measures) -> float:
-    correct = int(sums["correct"]) if "correct" in sums else None
-    return Record(0, 0, "before_local", "test", int(sums["count"]), correct, float(sums["loss"])).score

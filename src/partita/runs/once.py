@@ -53,6 +53,6 @@ def _go_on(settings: Mapping[str, Any], folder: Path, on_round: OnRound | None, 
         start(settings, folder, baselines=baselines, on_round=on_round)
         return
     with Store.open(folder) as store:
-        done = store.about["status"] == "done"
+        done = store.done
     if not done:
         resume(folder, on_round=on_round)

@@ -3,12 +3,13 @@
 import datetime
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from ..errors import PartitaError
+from ..evaluation import used_model
 from ..experiment import Experiment, OnRound, data_of, make
 from ..federation import Federation, federate
 from ..manifests import fingerprint, manifest_of
@@ -54,7 +55,7 @@ def start(
     about = {
         "settings": dict(settings),
         "label": experiment.algorithm.label,
-        "model": "after_finetune" if experiment.algorithm.finetune else "before_local",
+        "model": used_model(experiment.algorithm),
         "oracle_validation": experiment.oracle_validation,
         "data": experiment.data.name,
         "origin": _plain(experiment.data.origin),
@@ -64,7 +65,7 @@ def start(
         "clients": len(experiment.data),
         "evaluated": min(len(experiment.data), experiment.evaluation_clients),
         "rounds": experiment.rounds,
-        "metric": "RMSE" if experiment.data.kind == "regression" else "accuracy",
+        "metric": experiment.data.metric,
         "environment": environment(),
         "started": _now(),
         "interval": interval,
@@ -108,6 +109,15 @@ def find_runs(folder: Path) -> list[Path]:
     return sorted(path for path in found if BASELINES not in path.relative_to(folder).parts)
 
 
+def runs_in(folders: Sequence[Path]) -> list[Path]:
+    """The runs that folders are or hold, each once; what lies below a run is its own."""
+    below = {folder: find_runs(folder) for folder in folders}
+    found = [path for folder, paths in below.items() for path in ([folder] if folder in paths else paths)]
+    if not found:
+        raise PartitaError(f"No runs in {', '.join(map(str, folders))}. Make one with: partita run")
+    return list(dict.fromkeys(found))
+
+
 def _prepared(settings: Mapping[str, Any]) -> tuple[Experiment, Pool | None]:
     """The experiment, and its data before they were divided, unless they come divided."""
     found = pool_and_division(data_of(settings), "data")
@@ -120,7 +130,7 @@ def _prepared(settings: Mapping[str, Any]) -> tuple[Experiment, Pool | None]:
 def _carry_on(experiment: Experiment, store: Store, on_round: OnRound | None) -> Result:
     about = store.about
     weights: Tensors = {}
-    done = about["status"] == "done"
+    done = store.done
     if not done:
         store.note("status", "running")
     for stage in experiment.stages:

@@ -1,6 +1,6 @@
 """Which scores do runs have in common? By method, seed and client, for a comparison."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ..comparison import Scores
 from ..errors import PartitaError
@@ -14,19 +14,13 @@ def scores_of(views: Sequence[View]) -> dict[str, Scores]:
     Runs that differ in the seed alone belong together; other settings of the same method get a name of their own.
     """
     for view in views:
-        if view.done < view.about["rounds"]:
+        if not view.finished:
             raise PartitaError(f"{view.folder} is not done. Continue it with: partita resume {view.folder}")
     if len(metrics := {view.about["metric"] for view in views}) > 1:
         raise PartitaError(f"Runs of different metrics cannot be compared: {', '.join(sorted(metrics))}.")
-    return {
-        name: {
-            (int(view.about["settings"].get("seed", 0)), record.client): record.score
-            for view in runs
-            for record in view.records
-            if record.round == view.done
-            and record.role == "test"
-            and record.model == view.about["model"]
-            and record.client not in view.about["newcomers"]
-        }
-        for name, runs in grouped(views).items()
-    }
+    return {name: pooled(runs) for name, runs in grouped(views).items()}
+
+
+def pooled(runs: Iterable[View]) -> Scores:
+    """Of one method under several seeds."""
+    return {(view.seed, client): score for view in runs for client, score in view.scores().items()}

@@ -115,6 +115,15 @@ class Store:
         with explained(self.folder):
             return {key: json.loads(value) for key, value in self._rows("SELECT key, value FROM about")}
 
+    @property
+    def done(self) -> bool:
+        return bool(self.about["status"] == "done")
+
+    def need_done(self) -> None:
+        if not self.done:
+            status = self.about["status"]
+            raise PartitaError(f"{self.folder} is not done ({status}). Continue it with: partita resume {self.folder}")
+
     def note(self, key: str, value: object) -> None:
         with explained(self.folder), self._connection:
             self._connection.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (key, json.dumps(value)))

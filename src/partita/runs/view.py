@@ -1,11 +1,14 @@
 """What does a stored run say? Read from its database alone, without data or network."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from ..evaluation import Model, Record, Summary, summarize
+from ..evaluation import HeldOut, Model, Record, Summary, summarize
 from ..traffic import Traffic
+from ..wording import Metric
 from .store import Store
 
 
@@ -22,28 +25,68 @@ class View:
     """What was found out about the run beside its metrics: labels, network, baselines, guard and others."""
 
     @property
+    def metric(self) -> Metric:
+        return Metric(self.about["metric"])
+
+    @property
+    def seed(self) -> int:
+        return int(self.about["settings"].get("seed", 0))
+
+    @property
+    def finished(self) -> bool:
+        return bool(self.about["status"] == "done" and self.done >= self.about["rounds"])
+
+    @property
     def done(self) -> int:
         """Rounds that are committed."""
         return self.rounds[-1][0] if self.rounds else 0
 
     @property
     def evaluated(self) -> list[int]:
-        return sorted({record.round for record in self.records})
+        return sorted({at for at, _ in self._grouped})
+
+    @property
+    def last(self) -> int:
+        """The last evaluated round; 0 if there is none."""
+        return max(self.evaluated, default=0)
+
+    @cached_property
+    def _grouped(self) -> Mapping[tuple[int, bool], Mapping[Model, Sequence[Record]]]:
+        """By round and whether the clients are new; each model's records."""
+        newcomers = set(self.about["newcomers"])
+        found: dict[tuple[int, bool], dict[Model, list[Record]]] = {}
+        for record in self.records:
+            models = found.setdefault((record.round, record.client in newcomers), {})
+            models.setdefault(record.model, []).append(record)
+        return found
 
     def summaries(
-        self, round: int | None = None, *, role: Literal["validation", "test"] = "test", newcomers: bool = False
+        self, round: int | None = None, *, role: HeldOut = "test", newcomers: bool = False
     ) -> dict[Model, Summary]:
         """Scores by model after a round, by default the last that was evaluated."""
-        at = round if round is not None else max(self.evaluated, default=0)
-        chosen: dict[Model, list[Record]] = {}
-        known: dict[Model, set[int]] = {}
-        for record in self.records:
-            new = record.client in self.about["newcomers"]
-            if record.round == at and new == newcomers:
-                known.setdefault(record.model, set()).add(record.client)
-                if record.role == role:
-                    chosen.setdefault(record.model, []).append(record)
-        return {model: summarize(records, len(known[model]) - len(records)) for model, records in chosen.items()}
+        at = self.last if round is None else round
+        return {
+            model: summarize(chosen, (record.client for record in records))
+            for model, records in self._grouped.get((at, newcomers), {}).items()
+            if (chosen := [record for record in records if record.role == role and record.count])
+        }
+
+    def tested(self, model: Model | None = None) -> dict[int, Record]:
+        """By client, on test data after the last evaluated round: of those who train and have any.
+
+        Of the model that the method is meant to be used with, unless another is named.
+        """
+        records = self._grouped.get((self.last, False), {}).get(model or self.about["model"], ())
+        return {record.client: record for record in records if record.role == "test" and record.count}
+
+    def scores(self, model: Model | None = None) -> dict[int, float]:
+        """Those of `tested`."""
+        return {client: record.score for client, record in self.tested(model).items()}
+
+    def course(self, model: Model | None = None, role: HeldOut = "test") -> dict[int, float]:
+        """The mean over clients after each round for which there is one."""
+        found = {at: self.summaries(at, role=role).get(model or self.about["model"]) for at in self.evaluated}
+        return {at: summary.macro for at, summary in found.items() if summary}
 
     @property
     def chosen_round(self) -> int | None:
@@ -55,11 +98,9 @@ class View:
         """The evaluated round that is best on test data: what nobody can know in use, and what some publish."""
         return self._best_round("test")
 
-    def _best_round(self, role: Literal["validation", "test"]) -> int | None:
-        scores = {at: self.summaries(at, role=role).get(self.about["model"]) for at in self.evaluated}
-        known = {at: summary.macro for at, summary in scores.items() if summary}
-        sign = 1 if self.about["metric"] == "accuracy" else -1
-        return max(known, key=lambda at: (sign * known[at], -at)) if known else None
+    def _best_round(self, role: HeldOut) -> int | None:
+        known = self.course(role=role)
+        return max(known, key=lambda at: (self.metric.gain(known[at], 0.0), -at)) if known else None
 
     def as_dict(self, *, oracle: bool = False) -> dict[str, Any]:
         """For machines; what is best on test data only if asked for."""

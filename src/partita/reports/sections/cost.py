@@ -2,13 +2,14 @@
 
 from statistics import fmean
 
+from ...runs.target import spent
+from ...wording import duration, size
 from ..charts.bars import Part, bars
 from ..charts.frame import colour
 from ..figure import Section, figure, grid, key, paragraph, section
 from ..markup import Html
 from ..scale import axis
 from ..study import Method, Study
-from ..wording import duration, size
 
 TITLE = "Cost"
 
@@ -45,21 +46,21 @@ def _traffic(methods: list[Method]) -> Html:
 
 
 def _groups(method: Method) -> dict[str, tuple[float, float]]:
+    """Means over runs, each of which counts alike, however many of its rounds are done."""
     totals: dict[str, list[float]] = {}
-    done = sum(each.view.done for each in method.replicas) or 1
     for each in method.replicas:
+        rounds = max(each.view.done, 1) * len(method.replicas)
         for sent in each.view.traffic:
             both = totals.setdefault(sent.group, [0.0, 0.0])
-            both[0] += sent.down
-            both[1] += sent.up
-    return {group: (down / done, up / done) for group, (down, up) in sorted(totals.items())}
+            both[0] += sent.down / rounds
+            both[1] += sent.up / rounds
+    return {group: (down, up) for group, (down, up) in sorted(totals.items())}
 
 
 def _time(methods: list[Method]) -> Html:
     each = {method.name: fmean(run.view.seconds_per_round for run in method.replicas) for method in methods}
     whole = {
-        method.name: fmean(sum(taken for _, taken, _ in run.view.rounds) for run in method.replicas)
-        for method in methods
+        method.name: fmean(spent(run.view, run.view.done).seconds for run in method.replicas) for method in methods
     }
     parts = [
         [

@@ -2,14 +2,15 @@
 
 from statistics import fmean, pstdev
 
-from ...evaluation import Model, summarize
+from ...evaluation import HeldOut, Model
+from ...runs.target import reached, spent
+from ...wording import DECIMALS, NONE, duration, size
 from ..charts.lines import Level, Line, lines
 from ..figure import Section, figure, grid, paragraph, section, table
 from ..markup import Html, tag
 from ..sampling import evenly, told
-from ..scale import axis, ticks, whole_axis
-from ..study import Method, Replica, Role, Study
-from ..wording import NONE, duration, size
+from ..scale import axis, score_axis, ticks, whole_axis
+from ..study import Method, Replica, Study
 
 MOST_POINTS = 60
 SHORT = {
@@ -32,29 +33,13 @@ def curves(study: Study) -> Section:
     return section("curves", "Learning curves", grid(*figures), *_targets(study))
 
 
-def curve(replicas: list[Replica], model: Model, role: Role) -> Curve:
+def curve(replicas: list[Replica], model: Model, role: HeldOut) -> Curve:
     """The mean over clients after each round at which it was measured."""
     known: dict[int, list[float]] = {}
     for each in replicas:
-        for (at, measured, on), records in each.grouped.items():
-            if (measured, on) == (model, role):
-                known.setdefault(at, []).append(summarize(records).macro)
+        for at, mean in each.view.course(model, role).items():
+            known.setdefault(at, []).append(mean)
     return [(at, fmean(values), pstdev(values)) for at, values in sorted(known.items())]
-
-
-def spent(replica: Replica, at: int) -> tuple[float, int]:
-    """Seconds and bytes up to a round."""
-    seconds = sum(taken for number, taken, _ in replica.view.rounds if number <= at)
-    return seconds, sum(each.down + each.up for each in replica.view.traffic if each.round <= at)
-
-
-def reached(replica: Replica, target: float, lower_is_better: bool) -> int | None:
-    """The first evaluated round whose mean over clients is as good as the target."""
-    for at, mean, _ in curve([replica], replica.model, "test"):
-        # A mean of shares may miss a round number by its last bits.
-        if (target - mean if lower_is_better else mean - target) > -1e-9:
-            return at
-    return None
 
 
 def _curves(study: Study) -> list[tuple[str, int, Curve]]:
@@ -67,7 +52,7 @@ def _curves(study: Study) -> list[tuple[str, int, Curve]]:
         ]
     method = study.methods[0]
     used: Model = method.view.about["model"]
-    wanted: list[tuple[str, Model, Role]] = [(SHORT[used], used, "test"), ("validation", used, "validation")]
+    wanted: list[tuple[str, Model, HeldOut]] = [(SHORT[used], used, "test"), ("validation", used, "validation")]
     others: tuple[Model, ...] = ("initial", "before_local", "after_local", "after_finetune")
     wanted += [(SHORT[model], model, "test") for model in others if model != used]
     several = [(name, curve(list(method.replicas), model, role)) for name, model, role in wanted]
@@ -84,7 +69,7 @@ def _over_rounds(study: Study, found: list[tuple[str, int, Curve]]) -> Html:
     levels = _levels(study)
     values = [mean for each in series for _, mean in each.points] + [level.value for level in levels]
     last = max(at for _, _, each in shown for at, _, _ in each)
-    y = axis(metric.axis, values, metric.tick, metric.text, within=metric.bounds)
+    y = score_axis(metric, values)
     rounds = sorted({at for _, _, each in shown for at, _, _ in each})
     known = {name: {at: mean for at, mean, _ in each} for name, _, each in shown}
     rows = [[str(at), *(metric.text(each[at]) if at in each else NONE for each in known.values())] for at in rounds]
@@ -97,7 +82,7 @@ def _over_rounds(study: Study, found: list[tuple[str, int, Curve]]) -> Html:
 
 
 def _levels(study: Study) -> list[Level]:
-    floors = [value["macro"] for _, values in study.having("floor") for value in values]
+    floors = [each.macro for _, each in study.floors]
     found = [Level("floor", fmean(floors))] if floors else []
     return found + [
         Level(method.name, fmean(each.macro for each in method.summaries))
@@ -113,19 +98,13 @@ def _over_bytes(study: Study) -> Html:
         found = evenly(curve(list(method.replicas), method.view.about["model"], "test"), MOST_POINTS)
         if not found:
             continue
-        points = [(fmean(spent(each, at)[1] for each in method.replicas) / 1e6, mean) for at, mean, _ in found]
+        points = [(fmean(spent(each.view, at).bytes for each in method.replicas) / 1e6, mean) for at, mean, _ in found]
         series.append(Line(method.name, points, method.number))
         rows += [
             [method.name, str(at), size(1e6 * x), metric.text(y)]
             for (at, _, _), (x, y) in zip(found, points, strict=True)
         ]
-    y = axis(
-        metric.axis,
-        [value for each in series for _, value in each.points],
-        metric.tick,
-        metric.text,
-        within=metric.bounds,
-    )
+    y = score_axis(metric, [value for each in series for _, value in each.points])
     x = axis("MB", [0, *(at for each in series for at, _ in each.points)])
     chart = lines(f"Mean test {metric.name} over megabytes sent", x, y, series)
     note = "All clients' traffic together, down and up. What sends nothing stands at zero."
@@ -134,17 +113,18 @@ def _over_bytes(study: Study) -> Html:
 
 def _targets(study: Study) -> list[Html]:
     """Round numbers between the first and the best mean; each method's cost to get there."""
-    lower = study.metric.lower_is_better
+    metric, lower = study.metric, study.metric.lower_is_better
     runs = [each for method in study.methods for each in method.tested]
-    all_means = [[mean for _, mean, _ in curve([each], each.model, "test")] for each in runs]
-    best = min if lower else max
-    start, end = (min if not lower else max)(each[0] for each in all_means), best(best(each) for each in all_means)
-    found = [each for each in ticks(min(start, end), max(start, end), 7) if min(start, end) < each <= max(start, end)]
+    all_means = [list(each.view.course().values()) for each in runs]
+    worst, best = (max, min) if lower else (min, max)
+    start, end = worst(each[0] for each in all_means), best(best(each) for each in all_means)
+    between = (round(each, DECIMALS) for each in ticks(min(start, end), max(start, end), 7))
+    found = [each for each in between if metric.gain(each, start) > 0 and metric.gain(end, each) >= 0]
     targets = found[:4] if lower else found[-4:]
     if not targets:
         return []
-    rows = [[method.name, *(_cost(method, target, lower) for target in targets)] for method in study.methods]
-    titles = ["method", *(f"{'at most' if lower else 'at least'} {study.metric.text(target)}" for target in targets)]
+    rows = [[method.name, *(_cost(method, target) for target in targets)] for method in study.methods]
+    titles = ["method", *(f"{'at most' if lower else 'at least'} {metric.text(target)}" for target in targets)]
     explained = (
         "The first evaluated round whose mean over clients is as good as the target; means over the runs that reach "
         "it. This reads the curve of test scores, and chooses nothing by it."
@@ -156,11 +136,10 @@ def _targets(study: Study) -> list[Html]:
     ]
 
 
-def _cost(method: Method, target: float, lower: bool) -> str:
-    pairs = [(each, at) for each in method.tested if (at := reached(each, target, lower)) is not None]
-    if not pairs:
+def _cost(method: Method, target: float) -> str:
+    costs = [cost for each in method.tested if (cost := reached(each.view, target))]
+    if not costs:
         return "not reached"
-    costs = [spent(each, at) for each, at in pairs]
-    seconds, traffic = (fmean(cost[part] for cost in costs) for part in (0, 1))
-    some = "" if len(pairs) == len(method.replicas) else f" ({len(pairs)} of {len(method.replicas)} runs)"
-    return f"round {fmean(at for _, at in pairs):.3g}, {duration(seconds)}, {size(traffic)}{some}"
+    seconds, traffic = fmean(each.seconds for each in costs), fmean(each.bytes for each in costs)
+    some = "" if len(costs) == len(method.replicas) else f" ({len(costs)} of {len(method.replicas)} runs)"
+    return f"round {fmean(each.round for each in costs):.3g}, {duration(seconds)}, {size(traffic)}{some}"

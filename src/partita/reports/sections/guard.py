@@ -2,12 +2,12 @@
 
 from statistics import fmean
 
+from ...wording import plain
 from ..charts.bars import Part, bars
 from ..figure import Section, figure, grid, key, missing, paragraph, section, table
 from ..markup import Html
 from ..scale import axis
 from ..study import Study
-from ..wording import plain
 
 TITLE = "The guard"
 

@@ -2,14 +2,14 @@
 
 from statistics import fmean, pstdev
 
+from ...wording import NONE, amount, size
 from ..charts.bars import Part, bars
 from ..charts.frame import colour
 from ..charts.intervals import Interval, intervals
 from ..figure import Section, figure, grid, missing_baselines, not_noted, paragraph, section, table
 from ..markup import Html, join, tag
-from ..scale import axis
+from ..scale import axis, score_axis
 from ..study import Method, Study
-from ..wording import NONE, amount, size
 
 
 def headline(study: Study) -> Section:
@@ -32,20 +32,9 @@ def headline(study: Study) -> Section:
 
 def _figures(study: Study, tested: list[Method]) -> list[Html]:
     found = [_means(study, tested)] if len(tested) > 1 else []
-    known = (name for name in study.references if any(method.pairs(name) for method in study.methods))
+    known = (name for name in study.references if any(method.over(name) for method in study.methods))
     found += [_hurt_shares(study, name) for name in known]
     return [grid(*found)] if found else []
-
-
-def hurt(method: Method, study: Study, reference: str) -> tuple[int, int]:
-    """How many (seed, client) pairs are worse off than with the reference, and of how many."""
-    pairs = method.pairs(reference)
-    return sum(study.metric.gain(mine.score, other.score) < 0 for _, mine, other in pairs), len(pairs)
-
-
-def mean_gain(method: Method, study: Study, reference: str) -> float | None:
-    pairs = method.pairs(reference)
-    return fmean(study.metric.gain(mine.score, other.score) for _, mine, other in pairs) if pairs else None
 
 
 def _cards(study: Study, method: Method) -> Html:
@@ -62,7 +51,7 @@ def _cards(study: Study, method: Method) -> Html:
         ),
     ]
     for name in study.references[:2]:
-        gain, (count, total) = mean_gain(method, study, name), hurt(method, study, name)
+        gain, (count, total) = method.mean_gain(name), method.hurt(name)
         if gain is not None:
             points = metric.change(gain) + ("" if metric.lower_is_better else " points")
             cards.append((points, f"{count} of {total} worse off" + _per_seed(method), f"against {name}"))
@@ -102,9 +91,9 @@ def _rows(study: Study, tested: list[Method]) -> tuple[list[str], list[list[str]
             metric.text(fmean(each.micro for each in summaries)),
             metric.text(fmean(each.worst_decile for each in summaries)),
         ]
-        gains = [mean_gain(method, study, name) for name in study.references]
+        gains = [method.mean_gain(name) for name in study.references]
         row += [NONE if gain is None else metric.change(gain) for gain in gains]
-        row += [_hurt(method, study, name) for name in study.references]
+        row += [_hurt(method, name) for name in study.references]
         row.append(size(fmean(each.view.bytes_per_round for each in method.replicas)))
         rows.append(row)
         rows += _newcomers(method, study, len(titles), many)
@@ -113,36 +102,32 @@ def _rows(study: Study, tested: list[Method]) -> tuple[list[str], list[list[str]
 
 def _named(method: Method, study: Study) -> str:
     marks = [] if method in study.methods else ["baseline"]
-    if not all(each.finished for each in method.replicas):
+    if not all(each.view.finished for each in method.replicas):
         marks.append("not finished")
     if any(each.view.about["oracle_validation"] for each in method.replicas):
         marks.append("oracle")
     return f"{method.name} ({', '.join(marks)})" if marks else method.name
 
 
-def _hurt(method: Method, study: Study, reference: str) -> str:
-    count, total = hurt(method, study, reference)
+def _hurt(method: Method, reference: str) -> str:
+    count, total = method.hurt(reference)
     return f"{count} of {total}" if total else NONE
 
 
 def _floor(study: Study, width: int, many: bool) -> list[str] | None:
-    found = [value for _, values in study.having("floor") for value in values]
-    if not found:
+    """On the clients that were tested; of all their samples together it is known where these are all clients."""
+    if not study.floors:
         return None
-    metric = study.metric
-    spreads = [pstdev(value["score"]) for value in found if value.get("score")]
-    macro = fmean(value["macro"] for value in found)
-    row = ["floor", metric.spread(macro, fmean(spreads)) if spreads else metric.text(macro)]
-    row += [*([NONE] if many else []), metric.text(fmean(value["micro"] for value in found))]
+    metric, floors = study.metric, [each for _, each in study.floors]
+    row = ["floor", metric.spread(fmean(each.macro for each in floors), fmean(pstdev(each.others) for each in floors))]
+    known = [view.analyses["floor"] for view, _ in study.floors]
+    whole = [len(each.clients) for each in floors] == [len(value["clients"]) for value in known]
+    row += [*([NONE] if many else []), metric.text(fmean(value["micro"] for value in known)) if whole else NONE]
     return row + [NONE] * (width - len(row))
 
 
 def _newcomers(method: Method, study: Study, width: int, many: bool) -> list[list[str]]:
-    found = [
-        summary
-        for each in method.tested
-        if (summary := each.view.summaries(each.rounds[-1], newcomers=True).get(each.model))
-    ]
+    found = [summary for each in method.tested if (summary := each.view.summaries(newcomers=True).get(each.model))]
     if not found:
         return []
     metric = study.metric
@@ -183,11 +168,8 @@ def _means(study: Study, tested: list[Method]) -> Html:
         tip = f"{method.name}: {metric.spread(mean, std)}, worst decile {metric.text(worst)}"
         class_ = colour(method.number) if method in study.methods else "quiet"
         several.append(Interval(method.name, mean, mean - std, mean + std, class_, tip, marked=worst))
-    low, high = metric.bounds
     values = [value for each in several for value in (each.low, each.high, each.marked or each.middle)]
-    x = axis(
-        metric.axis, [min(max(value, low), high) for value in values], metric.tick, metric.text, within=metric.bounds
-    )
+    x = score_axis(metric, values)
     rows = [
         [each.name, *map(metric.text, (each.middle, each.middle - each.low, each.marked or 0.0))] for each in several
     ]
@@ -198,7 +180,7 @@ def _means(study: Study, tested: list[Method]) -> Html:
 
 def _hurt_shares(study: Study, reference: str) -> Html:
     """One bar for each method that is measured against the reference."""
-    counts = [(method.name, *found) for method in study.methods if (found := hurt(method, study, reference))[1]]
+    counts = [(method.name, *found) for method in study.methods if (found := method.hurt(reference))[1]]
     parts = [
         [Part(100 * count / total, "hurt", f"{name}: {count} of {total} are worse off than with {reference}")]
         for name, count, total in counts

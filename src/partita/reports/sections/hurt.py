@@ -1,10 +1,10 @@
 """Who is worse off? Clients that a baseline would serve better, and the worst decile."""
 
+from ...evaluation import tenth
+from ...wording import NONE
 from ..figure import Section, details, missing_baselines, section, table
 from ..markup import Html, tag
 from ..study import Method, Study
-from ..wording import NONE
-from .headline import hurt as count_hurt
 
 MOST_ROWS = 200
 
@@ -24,34 +24,36 @@ def _shares(study: Study, tested: list[Method]) -> list[Html]:
     for method in tested:
         row = [method.name]
         for name in study.references:
-            count, total = count_hurt(method, study, name)
+            count, total = method.hurt(name)
             row.append(f"{count} of {total} ({100 * count / total:.0f} %)" if total else NONE)
         rows.append(row)
     titles = ["method", *(f"worse than {name}" for name in study.references)]
-    lists = [_list(study, name) for name in study.references if any(method.pairs(name) for method in tested)]
+    lists = [_list(study, name) for name in study.references if any(method.over(name) for method in tested)]
     return [table(titles, rows, label="Clients hurt"), *lists]
 
 
 def _list(study: Study, reference: str) -> Html:
     metric = study.metric
     found = [
-        (metric.gain(mine.score, other.score), method.name, seed, mine, other)
+        (gain, method.name, run, client, score, other)
         for method in study.methods
-        for seed, mine, other in method.pairs(reference)
-        if metric.gain(mine.score, other.score) < 0
+        for run, each in method.over(reference)
+        for hurt in [frozenset(each.hurt)]
+        for client, gain, score, other in zip(each.clients, each.gains, each.scores, each.others, strict=True)
+        if client in hurt
     ]
     found.sort(key=lambda each: each[0])
     rows = [
         [
-            str(mine.client),
+            str(client),
             name,
-            str(seed),
-            f"{mine.count:,}",
-            metric.text(mine.score),
-            metric.text(other.score),
+            str(run.seed),
+            f"{run.tested()[client].count:,}",
+            metric.text(score),
+            metric.text(other),
             metric.change(gain),
         ]
-        for gain, name, seed, mine, other in found[:MOST_ROWS]
+        for gain, name, run, client, score, other in found[:MOST_ROWS]
     ]
     more = f"; the {MOST_ROWS} that lose most" if len(found) > MOST_ROWS else ""
     titles = ["client", "method", "seed", "test samples", "score", reference, "change"]
@@ -66,8 +68,8 @@ def _worst(study: Study, tested: list[Method]) -> Html:
         for each in method.tested:
             ordered = sorted(each.last.values(), key=lambda record: record.score, reverse=metric.lower_is_better)
             rows += [
-                [method.name, str(each.seed), str(record.client), f"{record.count:,}", metric.text(record.score)]
-                for record in ordered[: max(len(ordered) // 10, 1)]
+                [method.name, str(each.view.seed), str(record.client), f"{record.count:,}", metric.text(record.score)]
+                for record in tenth(ordered)
             ]
     shown = rows[:MOST_ROWS]
     more = f", the first {MOST_ROWS} of {len(rows):,}" if len(rows) > MOST_ROWS else ""

@@ -2,12 +2,12 @@
 
 from typing import Any
 
+from ...wording import NONE, size
 from ..charts.bars import Part, bars
 from ..figure import Section, details, figure, key, not_noted, section
 from ..markup import Html, join, tag
 from ..scale import axis
 from ..study import Study
-from ..wording import NONE, size
 
 TITLE = "Partition of the network"
 KINDS = {

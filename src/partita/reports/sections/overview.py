@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from ...wording import MODELS, amount, listed
 from ..figure import Section, paragraph, section
 from ..markup import Html, join, tag
 from ..study import Study
-from ..wording import MODELS, amount, listed
 
 
 def overview(study: Study) -> Section:

@@ -1,13 +1,14 @@
 """Is one method better than another? Differences on the same clients and seeds, with intervals and tests."""
 
-from ...comparison import Comparison, Difference, Scores, compare
+from ...comparison import Comparison, Difference, compare
+from ...runs.scores import pooled
+from ...wording import NONE
 from ..charts.frame import colour
 from ..charts.intervals import Interval, intervals
 from ..figure import Section, figure, paragraph, section
 from ..markup import Html, join, tag
 from ..scale import axis
 from ..study import Method, Study
-from ..wording import NONE, signed
 
 FIRST = ("fedavg", "local")
 """Methods that others are compared with, where they are there."""
@@ -15,7 +16,7 @@ FIRST = ("fedavg", "local")
 
 def paired(study: Study) -> Section | None:
     """Nothing where there is nothing to compare."""
-    done = [method for method in study.methods if all(each.finished and each.rounds for each in method.replicas)]
+    done = [method for method in study.methods if all(each.view.finished and each.last for each in method.replicas)]
     if len(study.methods) < 2:
         return None
     against = next((method for name in FIRST for method in done if method.name == name), done[0] if done else None)
@@ -24,7 +25,7 @@ def paired(study: Study) -> Section | None:
         text = "Fewer than two of these methods are finished on the same clients and seeds."
         return section("paired", "Differences between methods", paragraph(text, class_="missing"))
     made = compare(
-        {method.name: _scores(method) for method in alike},
+        {method.name: pooled(each.view for each in method.replicas) for method in alike},
         baseline=against.name,
         lower_is_better=study.metric.lower_is_better,
     )
@@ -32,21 +33,13 @@ def paired(study: Study) -> Section | None:
 
 
 def _same_clients(one: Method, other: Method) -> bool:
-    clients = {each.seed: each.view.about["fingerprint"] for each in other.replicas}
-    common = [each for each in one.replicas if each.seed in clients]
-    return bool(common) and all(each.view.about["fingerprint"] == clients[each.seed] for each in common)
-
-
-def _scores(method: Method) -> Scores:
-    return {(each.seed, client): record.score for each in method.replicas for client, record in each.last.items()}
+    clients = {each.view.seed: each.view.about["fingerprint"] for each in other.replicas}
+    common = [each.view for each in one.replicas if each.view.seed in clients]
+    return bool(common) and all(each.about["fingerprint"] == clients[each.seed] for each in common)
 
 
 def _shown(study: Study, made: Comparison, methods: dict[str, Method]) -> list[Html]:
-    scale = 1.0 if study.metric.lower_is_better else 100.0
-    digits = 3 if study.metric.lower_is_better else 1
-
-    def said(value: float) -> str:
-        return signed(scale * value, digits)
+    said = study.metric.change
 
     def row(each: Difference) -> list[str]:
         within = f"[{', '.join(map(said, each.interval))}]" if each.interval else NONE

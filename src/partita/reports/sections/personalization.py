@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+from ...wording import NONE
 from ..charts.lines import Line, lines
 from ..figure import Section, figure, grid, missing, section, table
 from ..markup import Html, tag
-from ..scale import Axis, axis, whole_axis
+from ..scale import Axis, score_axis, whole_axis
 from ..study import Method, Study
-from ..wording import NONE
 
 PARTS = ("head", "body", "full")
 TITLE = "Fine-tuning, heads and classes"
@@ -67,7 +67,7 @@ def _finetuning(study: Study) -> list[Html]:
     if not measured:
         return [missing("Fine-tuning by part (head, body, full) was not measured.", COMMAND)]
     values = [mean for _, series in measured for each in series.values() for _, mean, _ in each]
-    y = axis(study.metric.axis, values, study.metric.tick, study.metric.text, within=study.metric.bounds)
+    y = score_axis(study.metric, values)
     return [tag("h3", "Fine-tuning by part"), grid(*(_figure(study, method, series, y) for method, series in measured))]
 
 

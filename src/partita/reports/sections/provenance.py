@@ -3,22 +3,21 @@
 import json
 from collections.abc import Iterator, Mapping
 
-from ...evaluation import summarize
 from ...runs.view import View
+from ...wording import NONE
 from ..figure import Section, section, table
 from ..markup import Html, tag
-from ..study import Replica, Study
-from ..wording import NONE
+from ..study import Study
 
 
 def provenance(study: Study) -> Section:
     rows = [
         [
             method.name,
-            str(each.seed),
+            str(each.view.seed),
             each.view.about["status"],
             f"{each.view.done} of {each.view.about['rounds']}",
-            _chosen(study, each),
+            _chosen(study, each.view),
             str(each.view.about["started"])[:16].replace("T", " "),
             str(each.view.folder),
         ]
@@ -30,11 +29,10 @@ def provenance(study: Study) -> Section:
     return section("provenance", "Configuration and provenance", table(titles, rows, label="Runs"), *shown)
 
 
-def _chosen(study: Study, replica: Replica) -> str:
+def _chosen(study: Study, view: View) -> str:
     """With its score on test data."""
-    at = replica.chosen
-    records = replica.grouped.get((at, replica.model, "test")) if at is not None else None
-    return f"{at} ({study.metric.text(summarize(records).macro)} on test)" if records else NONE
+    at, means = view.chosen_round, view.course()
+    return f"{at} ({study.metric.text(means[at])} on test)" if at in means else NONE
 
 
 def _settings(name: str, view: View) -> Html:

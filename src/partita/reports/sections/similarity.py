@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+from ...wording import listed
 from ..charts.frame import shortened
 from ..charts.grid import Cell, grid as cells
 from ..charts.lines import Line, lines
@@ -14,7 +15,6 @@ from ..markup import Html, tag
 from ..sampling import evenly, told
 from ..scale import Axis, axis
 from ..study import Method, Study
-from ..wording import listed
 
 TITLE = "Layers and representations"
 COMMAND = "partita evaluate RUN"

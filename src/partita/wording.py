@@ -4,6 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+DECIMALS = 12
+"""Scores that differ in the last bits only, such as 0.3 - 0.2 and 0.1, are equal."""
 MINUS = "\N{MINUS SIGN}"
 NONE = "\N{EN DASH}"
 """In a cell without a value."""
@@ -39,8 +41,8 @@ class Metric:
         return f"lower {self.name}" if self.lower_is_better else "gain, points"
 
     def gain(self, score: float, reference: float) -> float:
-        """How much better a score is: positive is always better."""
-        return reference - score if self.lower_is_better else score - reference
+        """How much better a score is: positive is always better, and 0 is neither better nor worse."""
+        return round(reference - score if self.lower_is_better else score - reference, DECIMALS)
 
     def text(self, score: float) -> str:
         return f"{score:.3f}" if self.lower_is_better else f"{100 * score:.1f} %"

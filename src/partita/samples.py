@@ -61,11 +61,13 @@ class Samples:
         indices: Tensor | None = None,
         preparation: Preparation = AS_STORED,
         numbers: Tensor | None = None,
+        layout: torch.memory_format | None = None,
     ) -> None:
+        """With a `layout`, all are made ready together, at the first use, with images in that layout."""
         if len(inputs) != len(targets):
             raise ValueError(f"{len(inputs)} inputs, but {len(targets)} targets")
         self._inputs, self._targets, self._indices = inputs, targets, indices
-        self._preparation, self._numbers = preparation, numbers
+        self._preparation, self._numbers, self._layout = preparation, numbers, layout
 
     def __len__(self) -> int:
         return len(self._targets if self._indices is None else self._indices)
@@ -81,7 +83,7 @@ class Samples:
 
     @cached_property
     def inputs(self) -> Tensor:
-        return self._preparation(self.stored)
+        return self._preparation(self.stored) if self._layout is None else self._ready.stored
 
     @cached_property
     def targets(self) -> Tensor:
@@ -90,6 +92,8 @@ class Samples:
 
     def take(self, indices: Tensor | slice) -> "Samples":
         """A selection, without a copy of the data."""
+        if self._layout is not None:
+            return self._ready.take(indices)
         if self._indices is None:
             chosen = torch.arange(len(self._targets))[indices] if isinstance(indices, slice) else indices
         else:
@@ -105,12 +109,16 @@ class Samples:
 
         They are made ready once, with images in this layout, unless augmentation comes first or they are too many.
         """
-        stored, targets = self.stored, self.targets.clone().to(device)
-        if not self.fixed or stored.numel() > READY:
-            return Samples(stored.clone().to(device), targets, preparation=self._preparation.on(device))
-        images = stored.dim() == 4
-        inputs = self._preparation(stored).clone(memory_format=layout if images else torch.contiguous_format)
-        return Samples(inputs.to(device), targets)
+        stored, targets = (each.clone().to(device) for each in (self.stored, self.targets))
+        once = self.fixed and stored.numel() <= READY
+        return Samples(stored, targets, preparation=self._preparation.on(device), layout=layout if once else None)
+
+    @cached_property
+    def _ready(self) -> "Samples":
+        inputs, layout = self._preparation(self.stored), self._layout or torch.contiguous_format
+        return Samples(
+            inputs.contiguous(memory_format=layout if inputs.dim() == 4 else torch.contiguous_format), self.targets
+        )
 
     def relabelled(self, labels: Tensor, classes: int) -> "Samples":
         """The same samples with these labels numbered from 0; others become -1."""

@@ -12,6 +12,7 @@ import signal
 import sqlite3
 import sys
 import tempfile
+import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -38,7 +39,7 @@ from partita.pool import Pool, pool
 from partita.result import Progress, Result
 from partita.runs import facts, run as runs
 from partita.runs.blobs import pack, unpack
-from partita.runs.database import DATABASE
+from partita.runs.database import DATABASE, lock
 from partita.runs.run import BUDGET, find_runs, resume, start
 from partita.runs.states import States
 from partita.runs.store import FORMAT, Store
@@ -685,7 +686,8 @@ def test_control_c(tmp_path: Path, uninterrupted: tuple[str, float], part: int) 
 # What goes wrong.
 
 
-def test_one_process_at_a_time(tmp_path: Path) -> None:
+def test_one_process_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("partita.runs.database.PATIENCE", 0.05)
     said: list[str] = []
 
     def try_too(stage: str, progress: Progress) -> None:
@@ -699,6 +701,16 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
     assert digest(start(SETTINGS, tmp_path, on_round=try_too)) == expected("fedper")
     assert len(said) == 5
     assert digest(resume(tmp_path)) == expected("fedper")
+
+
+def test_a_lock_that_is_held_for_a_moment_is_waited_for(tmp_path: Path) -> None:
+    """As by the workers of a process that was killed, until they notice."""
+    held = lock(tmp_path)
+    timer = threading.Timer(0.2, held.close)
+    timer.start()
+    with lock(tmp_path):
+        assert held.closed
+    timer.join()
 
 
 def started(folder: Path, barrier: Any, won: Any) -> None:

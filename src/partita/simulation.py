@@ -29,7 +29,7 @@ from .traffic import Traffic
 from .work import Deed, Job, Outcome, Workshop
 
 TOGETHER = 512
-"""So many samples make a job."""
+"""So many samples of small clients make a job."""
 WEIGHTS_PER_SAMPLE = 10_000
 """To copy so many weights takes about as long as to learn from a sample."""
 
@@ -249,11 +249,14 @@ def jobs(
 
 def _together(clients: Sequence[int], data: Federation, fixed: float) -> Iterator[list[int]]:
     some: list[int] = []
+    cost = 0.0
     for client in clients:
-        some.append(client)
-        if sum(data.size(each) + fixed for each in some) >= TOGETHER:
+        own = data.size(client) + fixed
+        if some and cost + own > TOGETHER:
             yield some
-            some = []
+            some, cost = [], 0.0
+        some.append(client)
+        cost += own
     if some:
         yield some
 

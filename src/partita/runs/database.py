@@ -3,6 +3,7 @@
 import fcntl
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,8 @@ from safetensors import SafetensorError
 from ..errors import PartitaError
 
 DATABASE = "run.sqlite"
+PATIENCE = 1.0
+"""Seconds in which a lock may come free."""
 
 
 class BusyError(PartitaError):
@@ -49,7 +52,7 @@ def lock(folder: Path) -> IO[str]:
     try:
         file = (folder / "lock").open("a")
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _claim(file)
         except BaseException:
             file.close()
             raise
@@ -58,6 +61,18 @@ def lock(folder: Path) -> IO[str]:
     except OSError as problem:
         raise PartitaError(f"Cannot write to {folder}: {problem.strerror}.") from problem
     return file
+
+
+def _claim(file: IO[str]) -> None:
+    """Take the lock; the workers of a process that was killed hold it for a moment longer."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.02)
 
 
 @contextmanager

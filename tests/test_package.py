@@ -23,7 +23,7 @@ ROOT = Path(partita.__file__).parent
 LAYERS = (
     "errors wording",
     "memory randomness tensors",
-    "samples",
+    "layers samples",
     "batching chain download network pool schedules",
     "prefix selectors split text",
     "adapters arrays duplicates guard manifests objectives optimizers",

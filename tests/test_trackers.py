@@ -1,5 +1,6 @@
 """Trackers: told every round once, continued after a stop, and never the end of a run."""
 
+import os
 import sys
 import types
 from collections.abc import Callable, Mapping
@@ -23,6 +24,8 @@ from partita.trackers.tensorboard import tensorboard
 from partita.trackers.tracker import About, Tracker, flat
 from partita.trackers.tracking import TRACKERS, numbers, tracking
 from partita.traffic import Traffic
+
+RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
 
 
 def tiny() -> Pool:
@@ -333,6 +336,9 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
     monkeypatch.setattr(Client, "experiments", [], raising=False)
     module(monkeypatch, "mlflow", MlflowClient=Client)
     module(monkeypatch, "mlflow.entities", Metric=Metric, Param=Param)
+    # Set first, so that what the tracker sets is undone.
+    monkeypatch.setenv(RETRIES, "0")
+    monkeypatch.delenv(RETRIES)
     return Client.calls
 
 
@@ -342,6 +348,7 @@ def test_mlflow(calls: list[tuple[str, Any]]) -> None:
     assert ("param", ("data.split.clients", "3")) in calls
     assert [value[2] for name, value in calls if name == "metric" and value[0] == "seconds"] == [1, 2]
     assert calls[-2:] == [("tag", ("abc", "status", "done")), ("set_terminated", ("abc", "FINISHED"))]
+    assert os.environ[RETRIES] == "2", "a server that is not there holds a run up for seconds, not minutes"
     calls.clear()
     ask("resume", "runs/a", "--track", "mlflow:sqlite:///m.db")
     assert calls == [

@@ -1,7 +1,7 @@
 """What does a client know in a round? Its task, its training data, what it keeps and what it received. No test data."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -58,4 +58,6 @@ class Client:
         return self.validation if len(self.validation) else self.train
 
     def at(self, epoch: int, step: int) -> Moment:
-        return replace(self.moment, epoch=epoch, step=step)
+        # Not by `replace`, which takes ten times as long; there is one for every step.
+        now = self.moment
+        return Moment(now.round, now.rounds, now.seed, epoch, step)

@@ -87,7 +87,7 @@ class Samples:
 
     @cached_property
     def targets(self) -> Tensor:
-        stored = self._targets if self._indices is None else self._targets[self._indices]
+        stored = self._targets if self._indices is None else _rows(self._targets, self._indices)
         return stored if self._numbers is None else self._numbers[stored]
 
     def take(self, indices: Tensor | slice) -> "Samples":

@@ -133,12 +133,12 @@ def _learning(phase: Phase, client: Client, part: nn.Module, trained: Tensors, s
 
 def _by_hand(phase: Phase, client: Client, chain: Chain, trained: Tensors, state: Tensors, pull: Pull | None) -> Learn:
     parameters = {name: parameter for name, parameter in trained.items() if isinstance(parameter, nn.Parameter)}
-    descent = plain_descent(phase, parameters, client)
+    descent, first = plain_descent(phase, parameters, client), chain.first_trained()
     if descent:
 
         def descend(batch: Samples, moment: Moment) -> float:
             with torch.no_grad():
-                return chain.step(batch.inputs, batch.targets, descent)
+                return chain.step(batch.inputs, batch.targets, first, descent)
 
         return descend
     step = in_place(phase.optimizer, trained, state, client.task.network)
@@ -146,7 +146,7 @@ def _by_hand(phase: Phase, client: Client, chain: Chain, trained: Tensors, state
     def learn(batch: Samples, moment: Moment) -> float:
         gathering = Gathering()
         with torch.no_grad():
-            loss = chain.step(batch.inputs, batch.targets, gathering)
+            loss = chain.step(batch.inputs, batch.targets, first, gathering)
             gradients = [gathering.gradients.get(parameter) for parameter in parameters.values()]
             if pull:
                 pull(gradients)

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..chain import Flatten, Linear, ReLU
 from ..client import Client
+from ..layers import Flatten, Linear, ReLU
 from ..optimizers import SGD
 from ..phases import Phase
 from ..task import Task

@@ -91,27 +91,32 @@ def _descent(optimizer: SGD, trained: Tensors, state: Tensors, network: Network)
     """SGD in one pass over the parameters of each kind: those with the same rate and decay."""
     factors = optimizer.factors(trained, network)
     decayed = optimizer.decayed(network, frozenset(trained)) if optimizer.weight_decay else frozenset()
-    kinds = [(factors[name], optimizer.weight_decay if name in decayed else 0.0) for name in trained]
-    velocities = [state["momentum/" + name] for name in trained] if optimizer.momentum else []
-    everything = list(zip(kinds, trained.values(), velocities or trained.values(), strict=True))
+    velocities = [state["momentum/" + name] for name in trained] if optimizer.momentum else list(trained.values())
+    kinds: dict[tuple[float, float], list[tuple[int, Tensor, Tensor]]] = {}
+    for at, (name, velocity) in enumerate(zip(trained, velocities, strict=True)):
+        kind = factors[name], optimizer.weight_decay if name in decayed else 0.0
+        kinds.setdefault(kind, []).append((at, trained[name], velocity))
 
     def step(gradients: list[Tensor | None], moment: Moment) -> None:
         rate = optimizer.lr * optimizer.schedule(moment)
         if optimizer.clip is not None:
             _clip_(gradients, optimizer.clip)
-        for factor, decay in set(kinds):
-            used = [
-                (parameter, gradient, velocity)
-                for (kind, parameter, velocity), gradient in zip(everything, gradients, strict=True)
-                if kind == (factor, decay) and gradient is not None
-            ]
-            # The fused step goes through memory as it lies, and needs at least one tensor.
-            dense = [(p, _beside(p, g), v) for p, g, v in used if not g.is_sparse]
-            if dense:
+        for (factor, decay), places in kinds.items():
+            parameters, slopes, moving = [], [], []
+            for at, parameter, velocity in places:
+                gradient = gradients[at]
+                if gradient is not None and gradient.is_sparse:
+                    parameter.add_(gradient, alpha=-rate * factor)
+                elif gradient is not None:
+                    parameters.append(parameter)
+                    # The fused step goes through memory as it lies.
+                    slopes.append(_beside(parameter, gradient))
+                    moving.append(velocity)
+            if parameters:
                 torch._fused_sgd_(
-                    [parameter for parameter, _, _ in dense],
-                    [gradient for _, gradient, _ in dense],
-                    [velocity for _, _, velocity in dense] if optimizer.momentum else [],
+                    parameters,
+                    slopes,
+                    moving if optimizer.momentum else [],
                     weight_decay=decay,
                     momentum=optimizer.momentum,
                     lr=rate * factor,
@@ -120,9 +125,6 @@ def _descent(optimizer: SGD, trained: Tensors, state: Tensors, network: Network)
                     maximize=False,
                     is_first_step=False,
                 )
-            for parameter, gradient, _ in used:
-                if gradient.is_sparse:
-                    parameter.add_(gradient, alpha=-rate * factor)
 
     return step
 

@@ -1,5 +1,6 @@
 """MLflow: a run of the experiment `partita`, at the address given or MLflow's own default."""
 
+import os
 import time
 from collections.abc import Mapping
 
@@ -16,6 +17,8 @@ ENDS = {"done": "FINISHED", "interrupted": "KILLED"}
 
 def mlflow(about: About) -> Tracker:
     """A run on an MLflow server, in a folder or a database; a resumed run is continued under its id."""
+    # By itself MLflow tries for minutes to reach a server that is not there; it takes this from the environment alone.
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
     library = optional("mlflow", "partita[track]")
     entities = optional("mlflow.entities", "partita[track]")
     client = library.MlflowClient(tracking_uri=about.place)

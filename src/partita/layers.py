@@ -1,0 +1,188 @@
+"""How does a layer go forwards and backwards by hand, without what automatic gradients cost?"""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+LARGE = 1 << 18
+"""From so many weights on, a small batch is multiplied faster from the other side."""
+
+
+class Gradients(Protocol):
+    """What becomes of gradients, at once: the input's gradient of a layer is computed before its weights change."""
+
+    def __call__(self, parameter: nn.Parameter, gradient: Tensor) -> None: ...
+
+    def outer(self, parameter: nn.Parameter, left: Tensor, right: Tensor) -> None:
+        """The gradient is left' right, which need not be written down."""
+
+    def rows(self, parameter: nn.Parameter, rows: Tensor, gradient: Tensor) -> None:
+        """The gradient of some rows, which may come up several times."""
+
+
+class Layer(Protocol):
+    @property
+    def trained(self) -> bool: ...
+
+    def forward(self, inputs: Tensor) -> tuple[Tensor, Any]:
+        """The answer, and what the way back needs of it."""
+
+    def backward(self, gradient: Tensor, kept: Any, needed: bool, take: Gradients) -> Tensor:
+        """The gradient of the inputs, if it is needed."""
+
+
+@dataclass(frozen=True)
+class Weighted:
+    module: Any
+
+    @property
+    def trained(self) -> bool:
+        return any(parameter.requires_grad for parameter in self.module.parameters())
+
+
+@dataclass(frozen=True)
+class _Plain:
+    @property
+    def trained(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class MaxPool(_Plain):
+    size: tuple[int, int]
+    stride: tuple[int, int]
+    padding: tuple[int, int]
+
+    def forward(self, inputs: Tensor) -> tuple[Tensor, Any]:
+        answer, places = torch.ops.aten.max_pool2d_with_indices(inputs, self.size, self.stride, self.padding)
+        return answer, (inputs, places)
+
+    def backward(self, gradient: Tensor, kept: Any, needed: bool, take: Gradients) -> Tensor:
+        inputs, places = kept
+        answer: Tensor = torch.ops.aten.max_pool2d_with_indices_backward(
+            gradient, inputs, self.size, self.stride, self.padding, (1, 1), False, places
+        )
+        return answer
+
+
+@dataclass(frozen=True)
+class Convolution(Weighted):
+    pool: MaxPool | None = None
+    """What follows at once. Every number's gradient goes to one place, so a bias has the sum of few for that of all."""
+
+    def forward(self, inputs: Tensor) -> tuple[Tensor, Any]:
+        maps = self.module(inputs)
+        if self.pool is None:
+            return maps, (inputs, None)
+        answer, pooled = self.pool.forward(maps)
+        return answer, (inputs, pooled)
+
+    def backward(self, gradient: Tensor, kept: Any, needed: bool, take: Gradients) -> Tensor:
+        part, (inputs, pooled) = self.module, kept
+        if part.bias is not None and part.bias.requires_grad:
+            take(part.bias, gradient.sum((0, 2, 3)))
+        if self.pool:
+            gradient = self.pool.backward(gradient, pooled, True, take)
+        before, change, _ = torch.ops.aten.convolution_backward(
+            gradient,
+            inputs,
+            part.weight,
+            None,
+            part.stride,
+            part.padding,
+            part.dilation,
+            False,
+            [0, 0],
+            part.groups,
+            [needed, part.weight.requires_grad, False],
+        )
+        if part.weight.requires_grad:
+            take(part.weight, change)
+        answer: Tensor = before
+        return answer
+
+
+class BatchNorm(Weighted):
+    def forward(self, inputs: Tensor) -> tuple[Tensor, Any]:
+        part = self.module
+        moving = part.training or part.running_mean is None
+        if moving and inputs.numel() == inputs.shape[1]:
+            part(inputs)  # Which says that one number has no variance.
+        if part.training and part.num_batches_tracked is not None:
+            part.num_batches_tracked.add_(1)
+        answer, *statistics = torch.ops.aten.native_batch_norm(
+            inputs, part.weight, part.bias, part.running_mean, part.running_var, moving, part.momentum, part.eps
+        )
+        return answer, (inputs, moving, *statistics)
+
+    def backward(self, gradient: Tensor, kept: Any, needed: bool, take: Gradients) -> Tensor:
+        part, (inputs, moving, mean, scale) = self.module, kept
+        wanted = [needed, part.weight.requires_grad, part.bias.requires_grad]
+        before, *changes = torch.ops.aten.native_batch_norm_backward(
+            gradient, inputs, part.weight, part.running_mean, part.running_var, mean, scale, moving, part.eps, wanted
+        )
+        for parameter, change in zip((part.weight, part.bias), changes, strict=True):
+            if parameter.requires_grad:
+                take(parameter, change)
+        answer: Tensor = before
+        return answer
+
+
+class Linear(Weighted):
+    def forward(self, inputs: Tensor) -> tuple[Tensor, Any]:
+        weight, bias = self.module.weight, self.module.bias
+        if weight.numel() >= LARGE and len(inputs) < 32 and bias is not None:
+            return torch.mm(weight, inputs.t()).t().add_(bias), inputs
+        return F.linear(inputs, weight, bias), inputs
+
+    def backward(self, gradient: Tensor, kept: Any, needed: bool, take: Gradients) -> Tensor:
+        part = self.module
+        before = gradient @ part.weight if needed else gradient
+        if part.weight.requires_grad:
+            take.outer(part.weight, gradient, kept)
+        if part.bias is not None and part.bias.requires_grad:
+            take(part.bias, gradient.sum(0))
+        return before
+
+
+class MeanOfWords(Weighted):
+    """An embedding, and the mean over the words of a text."""
+
+    def forward(self, inputs: Tensor) -> tuple[Tensor, Any]:
+        return F.embedding_bag(inputs, self.module.weight, mode="mean"), inputs
+
+    def backward(self, gradient: Tensor, kept: Any, needed: bool, take: Gradients) -> Tensor:
+        words = kept.reshape(-1)
+        texts = torch.arange(len(kept), device=kept.device).repeat_interleave(kept.shape[1])
+        if self.module.padding_idx is not None:
+            real = words != self.module.padding_idx
+            words, texts = words[real], texts[real]
+        take.rows(self.module.weight, words, (gradient / kept.shape[1])[texts])
+        return gradient
+
+
+@dataclass(frozen=True)
+class ReLU(_Plain):
+    in_place: bool = False
+    """Where nothing else needs its inputs: no layer keeps its own answer, but the data are not to be changed."""
+
+    def forward(self, inputs: Tensor) -> tuple[Tensor, Any]:
+        answer = inputs.relu_() if self.in_place else inputs.relu()
+        return answer, answer
+
+    def backward(self, gradient: Tensor, kept: Any, needed: bool, take: Gradients) -> Tensor:
+        answer: Tensor = torch.ops.aten.threshold_backward(gradient, kept, 0)
+        return answer
+
+
+class Flatten(_Plain):
+    def forward(self, inputs: Tensor) -> tuple[Tensor, Any]:
+        return inputs.reshape(len(inputs), -1), inputs
+
+    def backward(self, gradient: Tensor, kept: Any, needed: bool, take: Gradients) -> Tensor:
+        before = gradient.view(kept.shape)
+        last = kept.dim() == 4 and kept.is_contiguous(memory_format=torch.channels_last)
+        return before.contiguous(memory_format=torch.channels_last) if last else before

@@ -24,6 +24,7 @@ TESTS = (
     "test_parcels.py",
     "test_prefix.py",
     "test_fast.py",
+    "test_stacked.py",
     "test_processes.py",
 )
 

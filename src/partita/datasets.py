@@ -30,6 +30,7 @@ def from_dataset(
     `clients` holds for each client the indices of its samples; samples of nobody are left out. `test` holds the indices
     of the official test set.
     """
+    # Torch's type of a dataset does not say that it has a length.
     count = len(dataset)  # type: ignore[arg-type]
     rows, owners = (np.arange(count), None) if clients is None else owners_of(clients, count)
     samples = [dataset[int(row)] for row in rows]

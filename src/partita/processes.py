@@ -155,6 +155,7 @@ class _Pool:
     def _hire(self) -> _Worker:
         ours, theirs = self._context.Pipe()
         outfit = self._workshop if self._outfit is None else self._outfit
+        # The common type of contexts does not say that each has a class of processes.
         process = self._context.Process(  # type: ignore[attr-defined]
             target=_work, args=(theirs, outfit, self._folder), daemon=True, name="partita worker"
         )

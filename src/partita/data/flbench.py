@@ -67,7 +67,7 @@ def _images(data: Array, name: str) -> Array:
         data = data.reshape(-1, 1, 28, 28)
     if data.dtype != np.uint8 and data.ndim == 4:
         data = data.transpose(0, 3, 1, 2) if data.shape[-1] in (1, 3) else data
-        data = data / np.float32(255) if data.max(initial=0) > 1 else data  # type: ignore[operator]
+        data = np.divide(data, np.float32(255)) if data.max(initial=0) > 1 else data
     return data
 
 

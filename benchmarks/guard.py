@@ -20,6 +20,7 @@ from partita.runs.gains import gain
 from partita.runs.guarding import add_guard
 from partita.runs.once import folder_for, run_once
 from partita.runs.run import replica
+from partita.wording import Metric
 
 RATE = {"name": "sgd", "lr": 0.1}
 EXPERIMENTS: dict[str, dict[str, Any]] = {
@@ -70,7 +71,8 @@ def summary(outcomes: list[dict[str, Any]]) -> dict[str, Any]:
     }
     [_, difference] = compare(scores, baseline="personal").differences
     gains = {
-        name: gain(name, dict(enumerate(scores[name].values())), _plain(scores["global"]), False) for name in scores
+        name: gain(name, dict(enumerate(scores[name].values())), _plain(scores["global"]), Metric("accuracy"))
+        for name in scores
     }
     return {
         "prior": outcomes[0]["prior"],

@@ -184,6 +184,20 @@ FAULTS = (
         "test_prefix.py",
     ),
     Fault(
+        "features of another body remembered",
+        "prefix.py",
+        "and all(map(torch.equal, held, own))",
+        "",
+        "test_prefix.py",
+    ),
+    Fault(
+        "a client given the features of another",
+        "prefix.py",
+        "        if client in self._of:\n            return self._of[client]",
+        "        if self._of:\n            return next(iter(self._of.values()))",
+        "test_prefix.py",
+    ),
+    Fault(
         "every model measured with the first one's head",
         "evaluation.py",
         "partial(answer, own)",

@@ -12,7 +12,8 @@ from hypothesis import given, settings as examples, strategies as st
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from partita.algorithm import Algorithm
+from partita import prefix, simulation
+from partita.algorithm import Algorithm, RunPhase
 from partita.algorithms.fedalt import fedalt
 from partita.algorithms.fedavg import fedavg
 from partita.algorithms.fedbabu import fedbabu
@@ -24,7 +25,7 @@ from partita.client import Client
 from partita.evaluation import Model, measure, measure_all
 from partita.optimizers import SGD, adam
 from partita.phases import Phase
-from partita.prefix import Tail, tail_of
+from partita.prefix import Features, Tail, tail_of
 from partita.result import Result
 from partita.runners import fast, reference
 from partita.samples import Preparation, Samples
@@ -127,10 +128,130 @@ def test_less_than_an_epoch_is_not_worth_it() -> None:
 
 
 def test_a_new_round_has_a_new_body() -> None:
-    """Nothing is kept from one phase to the next."""
     client, tensors = made(Net)
     fast.run_phase(HEAD_EPOCHS, [client], [tensors])
     three_ways(HEAD_EPOCHS, client, tensors | {"body.weight": -tensors["body.weight"]})
+
+
+# Kept from one phase to the next.
+
+
+@pytest.fixture
+def computed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Whose features were computed, one by one."""
+    clients: list[int] = []
+    real = Features.remember
+
+    def noted(self: Features, client: int, layers: Any, compute: Callable[[], Tensor]) -> Tensor:
+        def noting() -> Tensor:
+            clients.append(client)
+            return compute()
+
+        return real(self, client, layers, noting)
+
+    monkeypatch.setattr(Features, "remember", noted)
+    return clients
+
+
+def as_if_anew(run_phase: RunPhase, phase: Phase, client: Client, tensors: Tensors) -> None:
+    """The same to the last bit as by a runner that knows nothing."""
+    [remembered], [anew] = (each(phase, [client], [tensors]) for each in (run_phase, fast.run_phase))
+    assert difference(remembered, anew) == 0
+    assert difference(anew, tensors) > 1e-4
+
+
+def test_the_same_body_is_computed_once_for_each_client(computed: list[int]) -> None:
+    run_phase = fast.remembering()
+    client, tensors = made(Net)
+    others = Samples(some((4,)).inputs.flip(0) + 1, client.train.targets)
+    for _ in range(2):
+        as_if_anew(run_phase, HEAD_EPOCHS, client, tensors)
+        as_if_anew(
+            run_phase, HEAD_EPOCHS, replace(client, purpose="finetune"), tensors | {"head.bias": -tensors["head.bias"]}
+        )
+        as_if_anew(run_phase, HEAD_EPOCHS, replace(client, id=7, train=others), tensors)
+    assert computed == [client.id, 7]
+
+
+class OfMode(nn.Module):
+    def forward(self, inputs: Tensor) -> Tensor:
+        return inputs if self.training else 2 * inputs
+
+
+def deep() -> nn.Module:
+    return nn.Sequential(
+        nn.Linear(4, 6), nn.BatchNorm1d(6), OfMode(), nn.Sequential(nn.Linear(6, 5), nn.Tanh()), nn.Linear(5, 3)
+    )
+
+
+@pytest.mark.parametrize("name", ["0.weight", "0.bias", "1.weight", "1.running_mean", "1.running_var", "3.0.bias"])
+def test_any_other_number_before_is_noticed(name: str, computed: list[int]) -> None:
+    run_phase = fast.remembering()
+    client, tensors = made(deep, frozen_norm="eval")
+    phase = replace(HEAD_EPOCHS, train=where("4.*"))
+    changed = tensors[name].clone()
+    changed.view(-1)[-1] += 1e-7
+    for each in (tensors, tensors | {name: changed}, tensors):
+        as_if_anew(run_phase, phase, client, each)
+    assert len(computed) == 3
+
+
+def test_another_part_is_noticed(computed: list[int]) -> None:
+    run_phase = fast.remembering()
+    client, tensors = made(lambda: nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 3))))
+    for train in ("1.1.*", "1.*", "1.1.*"):
+        as_if_anew(run_phase, replace(HEAD_EPOCHS, train=where(train)), client, tensors)
+    assert len(computed) == 3
+
+
+def test_another_mode_is_noticed() -> None:
+    client, _ = made(deep)
+    module, remember = client.task.module, partial(Features().remember, 0)
+    module.get_submodule("1").eval()
+    for training in (True, False, True):
+        module.get_submodule("2").train(training)
+        kept, anew = (tail_of(module, {module.get_submodule("4")}, client.train, remember=r) for r in (remember, None))
+        assert kept
+        assert anew
+        assert torch.equal(kept.samples.inputs, anew.samples.inputs)
+
+
+def test_chosen_samples_are_not_known_by_their_client(computed: list[int]) -> None:
+    run_phase = fast.remembering()
+    client, tensors = made(Net, some((4,), 48))
+    for choose in (lambda own: own.train.take(slice(0, 24)), lambda own: own.train.take(slice(24, 48))):
+        as_if_anew(run_phase, replace(HEAD_EPOCHS, samples=choose), client, tensors)
+    assert not computed
+
+
+def test_no_more_is_remembered_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch, computed: list[int]) -> None:
+    client, tensors = made(Net)
+    monkeypatch.setattr(prefix, "MOST", 2 * 5 * len(client.train))
+    run_phase = fast.remembering()
+    for _ in range(2):
+        for number in range(4):
+            as_if_anew(run_phase, HEAD_EPOCHS, replace(client, id=number), tensors)
+    assert computed == [0, 1, 2, 3, 2, 3], "those who were first stay"
+
+
+def test_a_round_and_its_evaluation_compute_features_once(computed: list[int]) -> None:
+    """Fine-tuning after a round sees the body that the next round begins with."""
+    data = small_federation()
+    rounds = 4
+    simulate(METHODS["fedrep"], small_network(norm=False), data, rounds=rounds, evaluate_every=1, workers=1)
+    assert sorted(computed) == sorted([*range(len(data))] * (rounds + 1)), "for the first round, and after each"
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_methods_are_the_same_to_the_bit_with_a_memory(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulation, "TOGETHER", 1)
+    for algorithm in METHODS.values():
+        options: dict[str, Any] = {"rounds": 3, "evaluate_every": 1, "workers": workers}
+        remembering, forgetful = (run(algorithm, each, torch.float32, **options) for each in (None, fast.run_phase))
+        assert difference(remembering.state, forgetful.state) == 0
+        assert remembering.records == forgetful.records
+        for client in forgetful.own:
+            assert difference(remembering.own[client], forgetful.own[client]) == 0
 
 
 def test_a_few_blocks_at_the_end() -> None:
@@ -174,7 +295,8 @@ def run(algorithm: Algorithm, run_phase: Any, kind: torch.dtype, **options: Any)
     samples = data.samples
     data = replace(data, samples=Samples(samples.inputs.to(kind), samples.targets))
     module = small_network(norm="frozen_norm" in options).to(kind)
-    return simulate(algorithm, module, data, rounds=2, batching=Batching(4), run_phase=run_phase, **options)
+    given: dict[str, Any] = {"rounds": 2, "batching": Batching(4), "run_phase": run_phase, **options}
+    return simulate(algorithm, module, data, **given)
 
 
 @pytest.fixture(autouse=True)
@@ -199,8 +321,8 @@ def test_methods_are_the_same_with_and_without(name: str, options: dict[str, Any
 def test_the_methods_do_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[Tail | None] = []
 
-    def note(*given: Any) -> Tail | None:
-        found.append(tail_of(*given))
+    def note(*given: Any, **named: Any) -> Tail | None:
+        found.append(tail_of(*given, **named))
         return found[-1]
 
     monkeypatch.setattr(fast, "tail_of", note)

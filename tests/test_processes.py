@@ -46,6 +46,7 @@ from partita.runs.run import resume, start
 from partita.simulation import jobs, simulate
 from partita.splits.dirichlet import dirichlet
 from partita.tensors import Tensors
+from partita.work import Job
 from test_laws import ALGORITHMS, brief
 from test_runs import DIGITS, METHODS, SETTINGS, begin_or_go_on, child, digest, forks, status
 from toys import small_federation, small_network
@@ -108,6 +109,75 @@ def run(algorithm: Algorithm, workers: int, **options: Any) -> Result:
     }
     model, data = given.pop("model", None) or small_network(), given.pop("data", DATA)
     return simulate(algorithm, model, data, workers=workers, **given)
+
+
+# Who does what.
+
+
+class Somebody:
+    """A worker, as far as it matters whose clients were whose."""
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 40), unique=True), max_size=4),
+    st.integers(1, 3),
+    st.randoms(use_true_random=False),
+)
+def test_every_job_is_given_once_and_clients_stay_with_their_workers(
+    rounds: list[list[int]], count: int, chance: random.Random
+) -> None:
+    workers: list[Any] = [Somebody() for _ in range(count)]
+    before: dict[int, Any] = {}
+    for clients in rounds:
+        waiting = processes._Waiting((Job("train", [client], [{}], Moment()) for client in clients), before)
+        left = list(clients)
+        while left:
+            worker = chance.choice(workers)
+            job = waiting.next_for(worker)
+            assert job
+            [client] = job.clients
+            near = left[: processes.AHEAD]
+            own = [each for each in near if before.get(each) is worker]
+            assert client == (own or near)[0], "the first that it had before, else the first"
+            left.remove(client)
+        assert all(waiting.next_for(worker) is None for worker in workers)
+        before = waiting.given
+
+
+def test_jobs_that_are_far_off_are_not_made_yet() -> None:
+    made: list[int] = []
+
+    def coming() -> Iterator[Job]:
+        for client in range(100):
+            made.append(client)
+            yield Job("train", [client], [{}], Moment())
+
+    worker: Any = Somebody()
+    waiting = processes._Waiting(coming(), {99: worker})
+    first = waiting.next_for(worker)
+    assert first
+    assert list(first.clients) == [0]
+    assert len(made) == processes.AHEAD
+
+
+def test_workers_go_on_with_their_clients(tmp_path: Path) -> None:
+    """Two workers, four clients, two of them slow: whoever had a client gets it again if nobody must wait for it."""
+    run(ALGORITHMS["fedrep"], 2, rounds=4, participation=1.0, run_phase=partial(signing, place=tmp_path))
+    signed = [line.split() for line in (tmp_path / "log").read_text().splitlines()]
+    by = Counter((client, pid) for client, pid in signed)
+    assert len({pid for _, pid in by}) == 2
+    for client in {client for client, _ in by}:
+        most = max(times for (each, _), times in by.items() if each == client)
+        assert most >= 0.7 * sum(times for (each, _), times in by.items() if each == client)
+
+
+def signing(phase: Phase, clients: Sequence[Client], tensors: Sequence[Tensors], *, place: Path) -> list[Tensors]:
+    """A runner for which every client takes a while, and which notes whose it was."""
+    for client in clients:
+        time.sleep(0.05)
+        with (place / "log").open("a") as log:
+            log.write(f"{client.id} {os.getpid()}\n")
+    return fast.run_phase(phase, clients, tensors)
 
 
 # The same bits.

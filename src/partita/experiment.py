@@ -28,7 +28,7 @@ else:
 
 
 OnRound = Callable[[str, Progress], None]
-RUNNERS: dict[str, RunPhase] = {"fast": fast.run_phase, "reference": reference.run_phase}
+RUNNERS: dict[str, Callable[[], RunPhase]] = {"fast": fast.remembering, "reference": lambda: reference.run_phase}
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Experiment:
             on_round=partial(on_round, stage.name) if on_round else None,
             start=start,
             own=own,
-            run_phase=RUNNERS[self.runner],
+            run_phase=RUNNERS[self.runner](),
             workers=workers,
             device=self.device,
         )
@@ -129,7 +129,7 @@ class Experiment:
             self.batching,
             self.evaluation_batch,
             self.oracle_validation,
-            RUNNERS[self.runner],
+            RUNNERS[self.runner](),
         )
 
     def _with_server(self) -> Algorithm:

@@ -1,6 +1,6 @@
 """Which part of a network answers the same all through a phase? What is before the layers that are trained."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -9,6 +9,48 @@ from torch import Tensor, nn
 
 from .network import BATCH_NORMS
 from .samples import READY, Samples
+
+MOST = 1 << 25
+"""So many numbers are remembered at most."""
+
+Remember = Callable[[Sequence[nn.Module], Callable[[], Tensor]], Tensor]
+"""What some layers make of samples: by computing it, or as it was computed before."""
+
+
+class Features:
+    """What one frozen part of a network makes of clients' samples, until another part or other weights are asked for.
+
+    A client's samples are known by its number, so it is for one simulation.
+    """
+
+    def __init__(self) -> None:
+        self._by: list[tuple[nn.Module, bool, list[Tensor]]] = []
+        self._of: dict[int, Tensor] = {}
+
+    def remember(self, client: int, layers: Sequence[nn.Module], compute: Callable[[], Tensor]) -> Tensor:
+        if not self._still(layers):
+            held = [[tensor.detach().clone() for tensor in _held(layer)] for layer in layers]
+            self._by = [(layer, layer.training, own) for layer, own in zip(layers, held, strict=True)]
+            self._of = {}
+        if client in self._of:
+            return self._of[client]
+        features = compute()
+        if features.numel() + sum(known.numel() for known in self._of.values()) <= MOST:
+            self._of[client] = features
+        return features
+
+    def _still(self, layers: Sequence[nn.Module]) -> bool:
+        return len(layers) == len(self._by) and all(
+            layer is known
+            and layer.training == mode
+            and len(held := _held(layer)) == len(own)
+            and all(map(torch.equal, held, own))
+            for layer, (known, mode, own) in zip(layers, self._by, strict=True)
+        )
+
+
+def _held(layer: nn.Module) -> list[Tensor]:
+    return [*layer.parameters(recurse=False), *layer.buffers(recurse=False)]
 
 
 class _Reached(Exception):
@@ -23,7 +65,13 @@ class Tail:
     samples: Samples
 
 
-def tail_of(network: nn.Module, trained: Iterable[nn.Module], samples: Samples, batch: int = 512) -> Tail | None:
+def tail_of(
+    network: nn.Module,
+    trained: Iterable[nn.Module],
+    samples: Samples,
+    batch: int = 512,
+    remember: Remember | None = None,
+) -> Tail | None:
     """The part that holds all trained modules, with its inputs computed once; None where that would not be exact.
 
     It is exact if the part receives one tensor and its answer is the network's, and if what comes before is without
@@ -32,7 +80,8 @@ def tail_of(network: nn.Module, trained: Iterable[nn.Module], samples: Samples, 
     part = _common(network, list(trained))
     if part is None or not samples.fixed or len(samples) < 2:
         return None
-    before = set(network.modules()) - set(part.modules())
+    inside = set(part.modules())
+    before = [layer for layer in network.modules() if layer not in inside]
     # Without running statistics, those of the batch are used even in evaluation.
     if any(isinstance(each, BATCH_NORMS) and (each.training or each.running_mean is None) for each in before):
         return None
@@ -52,12 +101,15 @@ def tail_of(network: nn.Module, trained: Iterable[nn.Module], samples: Samples, 
             or not torch.allclose(both[:1], first, rtol=1e-4, atol=1e-5)
         ):
             return None
-        parts = [
-            _received(network, part, samples.take(slice(at, at + batch)).inputs) for at in range(0, len(samples), batch)
-        ]
-    if not torch.allclose(parts[0][:2], both, rtol=1e-4, atol=1e-5):
+
+        def compute() -> Tensor:
+            parts = (samples.take(slice(at, at + batch)).inputs for at in range(0, len(samples), batch))
+            return torch.cat([_received(network, part, inputs) for inputs in parts])
+
+        features = remember(before, compute) if remember else compute()
+    if len(features) != len(samples) or not torch.allclose(features[:2], both, rtol=1e-4, atol=1e-5):
         return None
-    return Tail(part, Samples(torch.cat(parts), samples.targets))
+    return Tail(part, Samples(features, samples.targets))
 
 
 def _common(network: nn.Module, trained: list[nn.Module]) -> nn.Module | None:

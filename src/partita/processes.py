@@ -9,9 +9,10 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from itertools import islice
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -29,6 +30,8 @@ Crew = Callable[[Iterable[Job], Tensors], Iterator[Outcome]]
 """Does jobs, given the server's state; outcomes come as they are ready, in no order."""
 ATTEMPTS = 3
 """How often a job is begun, where the worker that does it dies."""
+AHEAD = 8
+"""Among so many jobs a worker is given one for a client that it had before. Not more: they hold clients' states."""
 
 
 def workers_of_machine() -> int:
@@ -106,6 +109,24 @@ class _Worker:
     attempts: int = 0
 
 
+class _Waiting:
+    """Jobs in their order, except that a worker goes on with clients of which it may remember something."""
+
+    def __init__(self, jobs: Iterable[Job], before: Mapping[int, _Worker]) -> None:
+        self._jobs, self._before = iter(jobs), before
+        self._near: list[Job] = []
+        self.given: dict[int, _Worker] = {}
+
+    def next_for(self, worker: _Worker) -> Job | None:
+        self._near.extend(islice(self._jobs, AHEAD - len(self._near)))
+        if not self._near:
+            return None
+        known = (at for at, job in enumerate(self._near) if self._before.get(job.clients[0]) is worker)
+        job = self._near.pop(next(known, 0))
+        self.given[job.clients[0]] = worker
+        return job
+
+
 class _Pool:
     def __init__(self, workshop: Workshop, count: int, method: str) -> None:
         self._workshop, self._context = workshop, multiprocessing.get_context(method)
@@ -115,6 +136,7 @@ class _Pool:
         # A forked process has everything already; another one opens a parcel.
         self._outfit: Parcel | None = None
         self._workers: list[_Worker] = []
+        self._given: Mapping[int, _Worker] = {}
         try:
             if not self._forked:
                 self._outfit = pack(workshop, self._folder, code=True)
@@ -125,7 +147,7 @@ class _Pool:
             raise
 
     def do(self, jobs: Iterable[Job], state: Tensors) -> Iterator[Outcome]:
-        waiting = iter(jobs)
+        waiting = _Waiting(jobs, self._given)
         sent = pack(state, self._folder)
         try:
             for worker in self._workers:
@@ -137,6 +159,8 @@ class _Pool:
                         yield from self._take(worker, waiting, sent)
         finally:
             sent.discard()
+        if waiting.given:
+            self._given = waiting.given
 
     def close(self) -> None:
         with _undisturbed():
@@ -166,8 +190,8 @@ class _Pool:
         theirs.close()
         return _Worker(process, ours)
 
-    def _give(self, worker: _Worker, waiting: Iterator[Job], state: Parcel) -> None:
-        job = next(waiting, None)
+    def _give(self, worker: _Worker, waiting: _Waiting, state: Parcel) -> None:
+        job = waiting.next_for(worker)
         worker.order = None if job is None else _Order(pack(job, self._folder), state)
         worker.attempts = 0
         self._send(worker)
@@ -179,7 +203,7 @@ class _Pool:
             with suppress(OSError):
                 worker.connection.send(worker.order)
 
-    def _take(self, worker: _Worker, waiting: Iterator[Job], state: Parcel) -> list[Outcome]:
+    def _take(self, worker: _Worker, waiting: _Waiting, state: Parcel) -> list[Outcome]:
         try:
             answer = worker.connection.recv()
         except (EOFError, OSError):

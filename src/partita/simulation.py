@@ -21,7 +21,7 @@ from .pool import Pool
 from .processes import Crew, crew
 from .randomness import Moment, generator
 from .result import Progress, Result
-from .runners.fast import run_phase as fast
+from .runners.fast import remembering
 from .task import Buffers
 from .tasks import Factory, tasks_for
 from .tensors import Tensors
@@ -75,7 +75,7 @@ def simulate(
     on_round: Callable[[Progress], None] | None = None,
     start: Checkpoint | None = None,
     own: MutableMapping[int, Tensors] | None = None,
-    run_phase: RunPhase = fast,
+    run_phase: RunPhase | None = None,
     workers: int | None = None,
     device: str = "cpu",
 ) -> Result:
@@ -108,7 +108,8 @@ def simulate(
         frozen_norm=frozen_norm,
         device=device,
     )
-    workshop = Workshop(algorithm, tasks, data, rounds, seed, batching, evaluation_batch, oracle_validation, run_phase)
+    run = run_phase or remembering()
+    workshop = Workshop(algorithm, tasks, data, rounds, seed, batching, evaluation_batch, oracle_validation, run)
     _check(workshop)
     states: MutableMapping[int, Tensors] = {} if own is None else own
     start = start or Checkpoint(0, initial_state(algorithm, workshop.server_client(), data.sizes), (), ())

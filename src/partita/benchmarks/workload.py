@@ -8,7 +8,6 @@ from ..algorithm import Algorithm, RunPhase
 from ..batching import Batching
 from ..federation import Federation
 from ..result import Progress
-from ..runners.fast import run_phase as fast
 from ..simulation import simulate
 from ..tasks import Factory
 
@@ -67,7 +66,7 @@ def round_seconds(
     participation: float = 1.0,
     evaluated: bool = True,
     workers: int | None = None,
-    run_phase: RunPhase = fast,
+    run_phase: RunPhase | None = None,
     rounds: int = 2,
 ) -> float:
     """Seconds of the last of some rounds; those before it find processes to start and memory to fetch."""

@@ -3,17 +3,19 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ..algorithm import RunPhase
 from ..chain import Chain
 from ..client import Client
 from ..gradients import PLAIN_GRADIENT
 from ..optimizers import SGD
 from ..phases import Phase
-from ..prefix import tail_of
+from ..prefix import Features, tail_of
 from ..randomness import Moment, seeded
 from ..samples import Samples
 from ..task import Task
@@ -27,11 +29,17 @@ Learn = Callable[[Samples, Moment], float]
 
 
 def run_phase(
-    phase: Phase, clients: Sequence[Client], tensors: Sequence[Tensors], *, cache: bool = True
+    phase: Phase,
+    clients: Sequence[Client],
+    tensors: Sequence[Tensors],
+    *,
+    cache: bool = True,
+    known: Features | None = None,
 ) -> list[Tensors]:
     """Each client's tensors after a phase; the given ones are left as they are.
 
-    With `cache`, what comes before the layers that are trained is computed once for each sample, where that is exact.
+    With `cache`, what comes before the layers that are trained is computed once for each sample, where that is exact;
+    with `known`, not even that if it was computed in an earlier phase.
     """
     functional = obstacle(phase) is not None
     done: dict[int, Tensors] = {}
@@ -42,11 +50,16 @@ def run_phase(
         elif can_stack(phase, client, own):
             together.setdefault(client.task, []).append(at)
         else:
-            done[at] = _run(phase, client, own, cache)
+            done[at] = _run(phase, client, own, cache, known)
     for places in together.values():
         trained = run_stacked(phase, [clients[at] for at in places], [tensors[at] for at in places])
         done.update(zip(places, trained, strict=True))
     return [done[at] for at in range(len(clients))]
+
+
+def remembering() -> RunPhase:
+    """The runner for one simulation: what a client's frozen layers answer is kept from phase to phase."""
+    return partial(run_phase, known=Features())
 
 
 def obstacle(phase: Phase) -> str | None:
@@ -64,7 +77,7 @@ def _in_view(phase: Phase, client: Client, tensors: Tensors) -> bool:
     return phase.trained(network, frozenset(tensors)) <= set(phase.view.sources(tensors, network).values())
 
 
-def _run(phase: Phase, client: Client, tensors: Tensors, cache: bool) -> Tensors:
+def _run(phase: Phase, client: Client, tensors: Tensors, cache: bool, known: Features | None) -> Tensors:
     network, module = client.task.network, client.task.module
     chosen = phase.trained(network, frozenset(tensors))
     names = [name for name in tensors if name in chosen]
@@ -84,7 +97,7 @@ def _run(phase: Phase, client: Client, tensors: Tensors, cache: bool) -> Tensors
         seeded(client.moment.seed, "noise/" + client.purpose, client.moment.round, client.id),
         _sparse_embeddings(module, phase),
     ):
-        part, samples = _part(phase, client, names) if cache else (module, phase.samples(client))
+        part, samples = _part(phase, client, names, known) if cache else (module, phase.samples(client))
         learn = _learning(phase, client, part, trained, state)
         for moment, (batch,) in phase.moments(client, samples):
             if moment.step == 0:
@@ -156,11 +169,14 @@ def _by_hand(phase: Phase, client: Client, chain: Chain, trained: Tensors, state
     return learn
 
 
-def _part(phase: Phase, client: Client, names: Sequence[str]) -> tuple[nn.Module, Samples]:
+def _part(phase: Phase, client: Client, names: Sequence[str], known: Features | None) -> tuple[nn.Module, Samples]:
     """The part of the network that a step goes through, and the samples as that part sees them."""
     samples, network = phase.samples(client), client.task.network
     if phase.steps_taken(client) >= client.batches_per_epoch(len(samples)):
-        tail = tail_of(client.task.module, {network.owners[network_name(name)] for name in names}, samples)
+        # Other samples than those a client trains on may be chosen anew each time.
+        remember = partial(known.remember, client.id) if known and samples is client.train else None
+        owners = {network.owners[network_name(name)] for name in names}
+        tail = tail_of(client.task.module, owners, samples, remember=remember)
         if tail:
             return tail.module, tail.samples
     return client.task.module, samples

@@ -185,14 +185,14 @@ FAULTS = (
     ),
     Fault(
         "features of another body remembered",
-        "prefix.py",
+        "features.py",
         "and all(map(torch.equal, held, own))",
         "",
         "test_prefix.py",
     ),
     Fault(
         "a client given the features of another",
-        "prefix.py",
+        "features.py",
         "        if client in self._of:\n            return self._of[client]",
         "        if self._of:\n            return next(iter(self._of.values()))",
         "test_prefix.py",

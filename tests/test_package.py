@@ -22,7 +22,7 @@ ROOT = Path(partita.__file__).parent
 # From the ground up: a module imports only from lines above its own, or from its own folder.
 LAYERS = (
     "errors wording",
-    "memory randomness tensors",
+    "features memory randomness tensors",
     "layers samples",
     "batching chain download network pool schedules",
     "prefix selectors split text",

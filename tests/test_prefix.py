@@ -12,7 +12,7 @@ from hypothesis import given, settings as examples, strategies as st
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from partita import prefix, simulation
+from partita import features, simulation
 from partita.algorithm import Algorithm, RunPhase
 from partita.algorithms.fedalt import fedalt
 from partita.algorithms.fedavg import fedavg
@@ -23,9 +23,10 @@ from partita.algorithms.flayer import flayer
 from partita.batching import Batching
 from partita.client import Client
 from partita.evaluation import Model, measure, measure_all
+from partita.features import Features
 from partita.optimizers import SGD, adam
 from partita.phases import Phase
-from partita.prefix import Features, Tail, tail_of
+from partita.prefix import Tail, tail_of
 from partita.result import Result
 from partita.runners import fast, reference
 from partita.samples import Preparation, Samples
@@ -226,7 +227,7 @@ def test_chosen_samples_are_not_known_by_their_client(computed: list[int]) -> No
 
 def test_no_more_is_remembered_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch, computed: list[int]) -> None:
     client, tensors = made(Net)
-    monkeypatch.setattr(prefix, "MOST", 2 * 5 * len(client.train))
+    monkeypatch.setattr(features, "MOST", 2 * 5 * len(client.train))
     run_phase = fast.remembering()
     for _ in range(2):
         for number in range(4):

@@ -1,25 +1,32 @@
 """What will an experiment cost? Time, bytes and memory, from a few steps of a typical client."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 
 from torch import Tensor
 
-from .algorithm import Algorithm, Trained, begin, client_round, enter, initial_state, kept_names
+from .algorithm import Trained, begin, client_round, enter, initial_state, kept_names, personalize, server_round
 from .client import Client
-from .evaluation import measure
+from .evaluation import Model, measure_all
 from .experiment import Experiment
-from .phases import Phase
+from .federation import Federation
+from .phases import Phase, Stage
 from .processes import workers_of_machine
 from .runners.fast import run_phase
-from .samples import Samples
-from .simulation import participants
+from .simulation import fixed_sample, participants
 from .tensors import Tensors
 from .traffic import traffic
+from .work import Workshop
 
-CALIBRATION_BATCHES = 20
+BATCHES = 2, 20
+"""Of the shorter and the longer calibration; what they differ by are steps alone."""
 EVALUATED = 256
+UPDATES = 4
+"""So many are aggregated to see how long one takes."""
+REPETITIONS = 3
+"""The fastest counts: whatever else a machine does only adds to it."""
 IMPORTED = 250 * 2**20
 """What a process of Python and torch holds before it has any data."""
 
@@ -34,6 +41,8 @@ class Estimate:
     workers: int
     training_seconds: float
     """Of one round, in one process."""
+    server_seconds: float
+    """Of one round: aggregation, and what a server trains itself."""
     evaluation_seconds: float
     """Of all clients once, in one process."""
     evaluations: int
@@ -61,18 +70,22 @@ def estimate(experiment: Experiment, workers: int | None = None) -> Estimate:
     data, moment = experiment.data, workshop.moment(0)
     trainers = [client for client in range(len(data)) if client not in data.newcomers]
     chosen = [trainers[at] for at in participants(len(trainers), experiment.participation, moment)]
+    evaluated = fixed_sample(len(data), experiment.evaluation_clients)
     typical = sorted(trainers, key=data.size)[len(trainers) // 2]
     state = initial_state(algorithm, workshop.server_client(), data.sizes)
     client = workshop.with_state(typical, {}, state, moment)
-    trained, step, fixed = _calibrate(algorithm, client)
-    steps = sum(_steps(algorithm, workshop.client(each, moment)) for each in chosen)
-    training = step * steps + fixed * len(chosen)
-    per_sample = _seconds_per_sample(algorithm, client, data[typical].test, experiment.evaluation_batch)
-    held = sum(len(roles["validation"]) + len(roles["test"]) for roles in data.roles)
-    # A trained client has what it has after the download, and what it learned; one that keeps something, a third.
-    models = 2 + bool(kept_names(algorithm, client.task, algorithm.expand(client)))
-    finetuning = step * sum(_tuning_steps(algorithm, workshop.client(each, moment)) for each in range(len(data)))
-    evaluation = per_sample * held * models + finetuning
+
+    def clients(numbers: Iterable[int]) -> Iterable[Client]:
+        return (workshop.client(number, moment) for number in numbers)
+
+    [trained] = client_round(algorithm, [_short(client, BATCHES[0])], run_phase)
+    learning = _calibrate(client, algorithm.phases, lambda each: client_round(algorithm, [each], run_phase))
+    tuning = _calibrate(client, algorithm.finetune, lambda each: personalize(algorithm, [each], run_phase))
+    training = learning.of(clients(chosen))
+    measuring = tuning.of(clients(evaluated)) if algorithm.finetune else []
+    learned, started = _seconds_per_sample(workshop, client, trained)
+    evaluation = sum(measuring) + learned * _held_out(data, chosen) + started * _held_out(data, evaluated)
+    serving = _serving(workshop, state, trained, len(chosen))
     every = experiment.evaluate_every
     evaluations = len(
         {*range(every, experiment.rounds + 1, every), experiment.rounds} if every else {experiment.rounds}
@@ -83,10 +96,14 @@ def estimate(experiment: Experiment, workers: int | None = None) -> Estimate:
         clients=len(data),
         clients_per_round=len(chosen),
         workers=count,
-        training_seconds=training,
+        training_seconds=sum(training),
+        server_seconds=serving,
         evaluation_seconds=evaluation,
         evaluations=evaluations,
-        round_seconds=(training + evaluation * evaluations / experiment.rounds) / min(count, len(chosen)),
+        # A client is one worker's.
+        round_seconds=max(sum(training) / count, *training)
+        + serving
+        + evaluation / min(count, len(evaluated)) * evaluations / experiment.rounds,
         bytes_down=sum(row.down for row in rows) * len(chosen),
         bytes_up=sum(row.up for row in rows) * len(chosen),
         masked=trained.update.mask is not None,
@@ -94,42 +111,87 @@ def estimate(experiment: Experiment, workers: int | None = None) -> Estimate:
     )
 
 
-def _calibrate(algorithm: Algorithm, client: Client) -> tuple[Trained, float, float]:
-    """What a client sends, the seconds of a step, and those of a round beside its steps."""
-    size = client.batching.size
-    few, more = (_short(client, batches * size) for batches in (2, CALIBRATION_BATCHES))
-    # The first round of all allocates what later ones find ready.
-    [trained] = client_round(algorithm, [few], run_phase)
+@dataclass(frozen=True)
+class _Cost:
+    """Of some stages: the seconds of a step, and those of a client beside its steps."""
+
+    stages: Sequence[Stage]
+    step: float
+    fixed: float
+
+    def of(self, clients: Iterable[Client]) -> list[float]:
+        return [self.fixed + self.step * _steps(self.stages, client) for client in clients]
+
+
+def _calibrate(client: Client, stages: Sequence[Stage], work: Callable[[Client], object]) -> _Cost:
+    """From two short rounds of different length, each with its data as a round finds them."""
+
+    def round_of(batches: int) -> object:
+        return work(_short(client, batches))
+
+    times = [_seconds(partial(round_of, batches)) for batches in BATCHES]
+    steps = [_steps(stages, _short(client, batches)) for batches in BATCHES]
+    longer = steps[1] > steps[0]
+    step = max(times[1] - times[0], 0.0) / (steps[1] - steps[0]) if longer else times[1] / max(steps[1], 1)
+    return _Cost(stages, step, max(times[0] - step * steps[0], 0.0))
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    """The first time of all allocates what later ones find ready."""
+    work()
     times = []
-    for each in (few, more):
+    for _ in range(REPETITIONS):
         began = time.perf_counter()
-        client_round(algorithm, [each], run_phase)
+        work()
         times.append(time.perf_counter() - began)
-    steps = [_steps(algorithm, each) for each in (few, more)]
-    step = max(times[1] - times[0], 0.0) / (steps[1] - steps[0]) if steps[1] > steps[0] else times[1] / max(steps[1], 1)
-    return trained, step, max(times[0] - step * steps[0], 0.0)
+    return min(times)
 
 
-def _short(client: Client, samples: int) -> Client:
-    return replace(client, train=client.train.take(slice(0, samples)).alone(client.task.layout))
+def _short(client: Client, batches: int) -> Client:
+    some = client.train.take(slice(0, batches * client.batching.size))
+    return replace(client, train=some.alone(client.task.layout, client.task.device))
 
 
-def _steps(algorithm: Algorithm, client: Client) -> int:
-    """How many steps a client makes in a round."""
-    return sum(stage.steps_taken(client) for stage in algorithm.phases if isinstance(stage, Phase))
+def _steps(stages: Sequence[Stage], client: Client) -> int:
+    """How many steps a client makes."""
+    return sum(stage.steps_taken(client) for stage in stages if isinstance(stage, Phase))
 
 
-def _tuning_steps(algorithm: Algorithm, client: Client) -> int:
-    return sum(stage.steps_taken(client) for stage in algorithm.finetune if isinstance(stage, Phase))
+def _seconds_per_sample(workshop: Workshop, client: Client, trained: Trained) -> tuple[float, float]:
+    """Of measuring what a client learned; and of measuring what it begins the next round with."""
+    algorithm, samples = workshop.algorithm, workshop.data[client.id].test.take(slice(0, EVALUATED))
+    entered = enter(algorithm, client)
+    models: dict[Model, Tensors] = {"before_local": begin(algorithm, replace(entered, own=trained.own))}
+    if kept_names(algorithm, client.task, entered.initial):
+        models["initial"] = begin(algorithm, entered)
+    if algorithm.finetune:
+        short = replace(_short(client, BATCHES[0]), own=trained.own)
+        [models["after_finetune"]] = personalize(algorithm, [short], run_phase)
+
+    def measure(models: Mapping[Model, Tensors]) -> object:
+        fresh = samples.alone(client.task.layout, client.task.device)
+        return measure_all(algorithm, entered, models, fresh, workshop.evaluation_batch)
+
+    count = max(len(samples), 1)
+    return _seconds(partial(measure, {"after_local": trained.tensors})) / count, _seconds(
+        partial(measure, models)
+    ) / count
 
 
-def _seconds_per_sample(algorithm: Algorithm, client: Client, samples: Samples, batch: int) -> float:
-    client = enter(algorithm, client)
-    tensors, some = begin(algorithm, client), samples.take(slice(0, EVALUATED))
-    measure(algorithm, client, tensors, some, batch)
-    began = time.perf_counter()
-    measure(algorithm, client, tensors, some, batch)
-    return (time.perf_counter() - began) / len(some)
+def _held_out(data: Federation, clients: Iterable[int]) -> int:
+    return sum(len(data.roles[client]["validation"]) + len(data.roles[client]["test"]) for client in clients)
+
+
+def _serving(workshop: Workshop, state: Tensors, trained: Trained, updates: int) -> float:
+    """Aggregation takes time by the update; what the server trains itself does not."""
+
+    def aggregate(count: int) -> object:
+        some = [replace(trained.update, client=number) for number in range(count)]
+        return server_round(workshop.algorithm, state, some, workshop.moment(0), holder, run_phase)
+
+    holder, few = workshop.server_client(), min(updates, UPDATES)
+    one, all_of_them = _seconds(partial(aggregate, 1)), _seconds(partial(aggregate, few))
+    return one + max(all_of_them - one, 0.0) / max(few - 1, 1) * (updates - 1)
 
 
 def _memory(experiment: Experiment, state: Tensors, trained: Trained, workers: int) -> int:

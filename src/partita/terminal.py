@@ -305,6 +305,7 @@ def print_estimate(found: "Estimate") -> None:
     facts = {
         "rounds": f"{found.rounds}, {found.clients_per_round} of {found.clients} clients each",
         "training": f"{found.training_seconds:.2f} s per round in one process",
+        "server": f"{found.server_seconds:.2f} s per round",
         "evaluation": f"{found.evaluation_seconds:.2f} s each time in one process",
         "time per round": f"{found.round_seconds:.2f} s with {found.workers} processes",
         "all rounds": f"{found.total_seconds:.0f} s",

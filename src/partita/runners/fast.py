@@ -12,10 +12,11 @@ from torch.nn import functional as F
 from ..algorithm import RunPhase
 from ..chain import Chain
 from ..client import Client
+from ..features import Features
 from ..gradients import PLAIN_GRADIENT
 from ..optimizers import SGD
 from ..phases import Phase
-from ..prefix import Features, tail_of
+from ..prefix import tail_of
 from ..randomness import Moment, seeded
 from ..samples import Samples
 from ..task import Task

@@ -1,0 +1,77 @@
+"""How far off are estimates? Of the experiments in `examples`: what is foretold, and what a round then takes.
+
+    python benchmarks/estimates.py [--most 60] [--output benchmarks/results/estimates.json]
+
+Rounds without evaluation and with it; those that are foretold to take longer than `--most` seconds are left out.
+"""
+
+import argparse
+import datetime
+import json
+import statistics
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from partita.estimation import estimate
+from partita.experiment import Experiment, make, read
+from partita.result import Progress
+from partita.runs.environment import environment
+
+EXAMPLES = Path(__file__).parent.parent / "examples" / "experiments"
+TIMED = 3
+"""Rounds, after one that is not timed."""
+
+
+class _Enough(Exception):
+    """Ends an experiment after the rounds that are timed."""
+
+
+def round_seconds(experiment: Experiment) -> float:
+    times: list[float] = []
+
+    def note(_: str, progress: Progress) -> None:
+        times.append(progress.seconds)
+        if len(times) > TIMED:
+            raise _Enough
+
+    with suppress(_Enough):
+        experiment.simulate(experiment.stages[-1], {}, note)
+    return statistics.median(times[1:])
+
+
+def compared(name: str, most: float) -> list[dict[str, Any]]:
+    given = make(read(EXAMPLES / f"{name}.toml", []))
+    rows = []
+    for evaluated in (False, True):
+        # Many rounds, so that the evaluation after the last does not count.
+        experiment = replace(given, rounds=10**6, evaluate_every=int(evaluated), pretrain=None)
+        foretold = estimate(experiment).round_seconds
+        row: dict[str, Any] = {"experiment": name, "evaluated": evaluated, "foretold": foretold}
+        if foretold <= most:
+            measured = round_seconds(experiment)
+            row |= {"measured": measured, "ratio": foretold / measured}
+        rows.append(row)
+        print(json.dumps(row), flush=True)
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--most", type=float, default=60.0, help="seconds of a round that is still tried out")
+    parser.add_argument("--output", type=Path, help="a JSON file")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    rows = [row for path in sorted(EXAMPLES.glob("*.toml")) for row in compared(path.stem, options.most)]
+    if options.output:
+        now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+        command = f"python benchmarks/estimates.py --most {options.most:g}"
+        found = {"command": command, "date": now, "environment": environment(), "estimates": rows}
+        options.output.write_text(json.dumps(found, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,6 +1,6 @@
 """How far off are estimates? Of the experiments in `examples`: what is foretold, and what a round then takes.
 
-    python benchmarks/estimates.py [--most 60] [--output benchmarks/results/estimates.json]
+    python benchmarks/estimates.py [NAME ...] [--most 60] [--output benchmarks/results/estimates.json]
 
 Rounds without evaluation and with it; those that are foretold to take longer than `--most` seconds are left out.
 """
@@ -61,14 +61,16 @@ def compared(name: str, most: float) -> list[dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help="experiments, all unless given")
     parser.add_argument("--most", type=float, default=60.0, help="seconds of a round that is still tried out")
     parser.add_argument("--output", type=Path, help="a JSON file")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    rows = [row for path in sorted(EXAMPLES.glob("*.toml")) for row in compared(path.stem, options.most)]
+    names = options.names or sorted(path.stem for path in EXAMPLES.glob("*.toml"))
+    rows = [row for name in names for row in compared(name, options.most)]
     if options.output:
         now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-        command = f"python benchmarks/estimates.py --most {options.most:g}"
+        command = " ".join(["python benchmarks/estimates.py", *options.names, f"--most {options.most:g}"])
         found = {"command": command, "date": now, "environment": environment(), "estimates": rows}
         options.output.write_text(json.dumps(found, indent=2) + "\n")
 

@@ -4,6 +4,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from itertools import chain
+from statistics import mean
 
 from torch import Tensor
 
@@ -23,6 +25,8 @@ from .work import Workshop
 BATCHES = 2, 20
 """Of the shorter and the longer calibration; what they differ by are steps alone."""
 EVALUATED = 256
+ROUNDS = 10
+"""So many are looked at: clients differ in size, and each round has others."""
 UPDATES = 4
 """So many are aggregated to see how long one takes."""
 REPETITIONS = 3
@@ -69,20 +73,24 @@ def estimate(experiment: Experiment, workers: int | None = None) -> Estimate:
     algorithm, workshop = stage.algorithm, experiment.workshop(stage, {})
     data, moment = experiment.data, workshop.moment(0)
     trainers = [client for client in range(len(data)) if client not in data.newcomers]
-    chosen = [trainers[at] for at in participants(len(trainers), experiment.participation, moment)]
+    rounds = [
+        [trainers[at] for at in participants(len(trainers), experiment.participation, workshop.moment(number))]
+        for number in range(min(ROUNDS, experiment.rounds))
+    ]
+    chosen = rounds[0]
     evaluated = fixed_sample(len(data), experiment.evaluation_clients)
     typical = sorted(trainers, key=data.size)[len(trainers) // 2]
     state = initial_state(algorithm, workshop.server_client(), data.sizes)
     client = workshop.with_state(typical, {}, state, moment)
 
-    def clients(numbers: Iterable[int]) -> Iterable[Client]:
-        return (workshop.client(number, moment) for number in numbers)
-
     [trained] = client_round(algorithm, [_short(client, BATCHES[0])], run_phase)
     learning = _calibrate(client, algorithm.phases, lambda each: client_round(algorithm, [each], run_phase))
     tuning = _calibrate(client, algorithm.finetune, lambda each: personalize(algorithm, [each], run_phase))
-    training = learning.of(clients(chosen))
-    measuring = tuning.of(clients(evaluated)) if algorithm.finetune else []
+    each = {number: learning.of(workshop.client(number, moment)) for number in {*chain.from_iterable(rounds)}}
+    training = [[each[number] for number in some] for some in rounds]
+    # A client is one worker's.
+    together = [max(sum(costs) / count, *costs) for costs in training]
+    measuring = [tuning.of(workshop.client(number, moment)) for number in evaluated] if algorithm.finetune else []
     learned, started = _seconds_per_sample(workshop, client, trained)
     evaluation = sum(measuring) + learned * _held_out(data, chosen) + started * _held_out(data, evaluated)
     serving = _serving(workshop, state, trained, len(chosen))
@@ -96,12 +104,11 @@ def estimate(experiment: Experiment, workers: int | None = None) -> Estimate:
         clients=len(data),
         clients_per_round=len(chosen),
         workers=count,
-        training_seconds=sum(training),
+        training_seconds=mean(map(sum, training)),
         server_seconds=serving,
         evaluation_seconds=evaluation,
         evaluations=evaluations,
-        # A client is one worker's.
-        round_seconds=max(sum(training) / count, *training)
+        round_seconds=mean(together)
         + serving
         + evaluation / min(count, len(evaluated)) * evaluations / experiment.rounds,
         bytes_down=sum(row.down for row in rows) * len(chosen),
@@ -119,8 +126,8 @@ class _Cost:
     step: float
     fixed: float
 
-    def of(self, clients: Iterable[Client]) -> list[float]:
-        return [self.fixed + self.step * _steps(self.stages, client) for client in clients]
+    def of(self, client: Client) -> float:
+        return self.fixed + self.step * _steps(self.stages, client)
 
 
 def _calibrate(client: Client, stages: Sequence[Stage], work: Callable[[Client], object]) -> _Cost:

@@ -97,7 +97,13 @@ def _tail(algorithm: Algorithm, client: Client, models: Sequence[Tensors], sampl
     """The part of the network in which models differ, if it is the last."""
     task = client.task
     first, *others = (algorithm.view.weights(tensors, task.network) for tensors in models)
-    different = {name for other in others for name in first if not torch.equal(first[name], other[name])}
+    different = {
+        name
+        for other in others
+        for name, tensor in first.items()
+        # Most are one and the same: what was received.
+        if tensor is not other[name] and not torch.equal(tensor, other[name])
+    }
     if not different:
         return None
     task.load_(first)

@@ -155,12 +155,12 @@ class MeanOfWords(Weighted):
         return F.embedding_bag(inputs, self.module.weight, mode="mean"), inputs
 
     def backward(self, gradient: Tensor, kept: Any, needed: bool, take: Gradients) -> Tensor:
-        words = kept.reshape(-1)
-        texts = torch.arange(len(kept), device=kept.device).repeat_interleave(kept.shape[1])
+        words, length = kept.reshape(-1), kept.shape[1]
+        places = torch.arange(len(words), device=kept.device)
         if self.module.padding_idx is not None:
-            real = words != self.module.padding_idx
-            words, texts = words[real], texts[real]
-        take.rows(self.module.weight, words, (gradient / kept.shape[1])[texts])
+            places = (words != self.module.padding_idx).nonzero().squeeze(1)
+            words = words.index_select(0, places)
+        take.rows(self.module.weight, words, (gradient / length).index_select(0, places // length))
         return gradient
 
 

@@ -100,10 +100,10 @@ def _mean_change(
 ) -> Tensor:
     wide = old.double()
     total, sent = torch.zeros_like(wide), 0.0 if all(mask is None for mask in masks) else torch.zeros_like(wide)
+    difference = torch.empty_like(wide)
     for value, mask, weight in zip(values, masks, weights, strict=True):
-        difference = value.to(torch.float64, copy=True)
-        torch.sub(wide, difference, out=difference)
-        total += difference.mul_(weight) if mask is None else difference.mul_(weight * mask)
+        torch.sub(wide, difference.copy_(value), out=difference)
+        total.add_(difference if mask is None else difference.mul_(mask), alpha=weight)
         sent = sent + (weight if mask is None else weight * mask)
     if isinstance(sent, float):
         return total / sent if sent > 0 else torch.zeros_like(total)

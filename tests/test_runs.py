@@ -668,7 +668,8 @@ def interruptible(folder: Path, finished: Any) -> None:
 def test_control_c(tmp_path: Path, uninterrupted: tuple[str, float], part: int) -> None:
     """At most the round in progress is lost."""
     whole, seconds = uninterrupted
-    finished = FORK.Value("i", 0)
+    # Without a lock, which one that is interrupted might never give back.
+    finished = FORK.RawValue("i", 0)
     process = child(interruptible, tmp_path, finished)
     while process.is_alive() and not finished.value:
         time.sleep(0.001)

@@ -5,9 +5,23 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from partita.batching import Batching
 from partita.cli import app
 from partita.estimation import estimate
-from partita.experiment import make, read
+from partita.experiment import Experiment, make, read
+from test_laws import ALGORITHMS
+from toys import small_federation, small_network
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_method_can_be_estimated(name: str) -> None:
+    experiment = Experiment(
+        ALGORITHMS[name], lambda **_: small_network(), small_federation(), rounds=2, batching=Batching(2)
+    )
+    found = estimate(experiment, workers=2)
+    assert found.training_seconds > 0
+    assert found.evaluation_seconds > 0
+    assert found.round_seconds > found.server_seconds >= 0
 
 
 @pytest.mark.parametrize("algorithm", ["fedper", "fedavg", "fedrep", "lg_fedavg", "scaffold", "fedbabu", "local"])

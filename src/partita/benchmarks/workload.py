@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from ..algorithm import Algorithm, RunPhase
 from ..batching import Batching
 from ..federation import Federation
-from ..result import Progress
+from ..result import Progress, Result
 from ..simulation import simulate
 from ..tasks import Factory
 
@@ -57,6 +57,20 @@ class _Enough(Exception):
     """Ends a simulation after the rounds that are timed."""
 
 
+def timed(run: Callable[[Callable[[Progress], None]], object], rounds: int) -> list[float]:
+    """Seconds of the first rounds of something that tells its progress; it is ended after them."""
+    times: list[float] = []
+
+    def note(progress: Progress) -> None:
+        times.append(progress.seconds)
+        if len(times) == rounds:
+            raise _Enough
+
+    with suppress(_Enough):
+        run(note)
+    return times
+
+
 def round_seconds(
     algorithm: Algorithm,
     model: Factory,
@@ -70,19 +84,13 @@ def round_seconds(
     rounds: int = 2,
 ) -> float:
     """Seconds of the last of some rounds; those before it find processes to start and memory to fetch."""
-    times: list[float] = []
 
-    def note(progress: Progress) -> None:
-        times.append(progress.seconds)
-        if len(times) == rounds:
-            raise _Enough
-
-    with suppress(_Enough):
-        # One round more is announced: the last of a simulation is always evaluated.
-        simulate(
+    def run(note: Callable[[Progress], None]) -> Result:
+        return simulate(
             algorithm,
             model,
             data,
+            # One more than are timed: the last of a simulation is always evaluated.
             rounds=rounds + 1,
             participation=participation,
             batching=batching,
@@ -91,4 +99,5 @@ def round_seconds(
             run_phase=run_phase,
             workers=workers,
         )
-    return times[-1]
+
+    return timed(run, rounds)[-1]

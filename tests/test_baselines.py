@@ -16,6 +16,7 @@ from partita.algorithm import Algorithm
 from partita.errors import PartitaError
 from partita.experiment import make
 from partita.optimizers import SGD, adagrad, adam, yogi
+from partita.phases import Phase, Stage
 from partita.result import Progress
 from partita.runs import once
 from partita.runs.baselines import add_baselines, baselines_of, optimizer_settings
@@ -87,11 +88,19 @@ def test_they_train_as_the_method_does(
     alone, together = baselines_of({**SETTINGS, "algorithm": algorithm})
     chosen, tuning = (algorithm_of(each.settings) for each in (alone, together))
     assert chosen.settings["epochs"] == epochs
-    assert chosen.phases[0].optimizer.lr == rate  # type: ignore[union-attr]
-    assert repr(tuning.settings["on"].phases) == repr(chosen.phases)  # type: ignore[attr-defined]
+    assert descent(chosen.phases[0]).lr == rate
+    on = tuning.settings["on"]
+    assert isinstance(on, Algorithm)
+    assert repr(on.phases) == repr(chosen.phases)
     assert tuning.settings["epochs"] == tuned
-    assert tuning.finetune[0].optimizer.lr == tuning_rate  # type: ignore[union-attr]
-    assert str(tuning.finetune[0].optimizer.schedule) == "constant"  # type: ignore[union-attr]
+    assert descent(tuning.finetune[0]).lr == tuning_rate
+    assert str(descent(tuning.finetune[0]).schedule) == "constant"
+
+
+def descent(stage: Stage) -> SGD:
+    assert isinstance(stage, Phase)
+    assert isinstance(stage.optimizer, SGD)
+    return stage.optimizer
 
 
 @pytest.mark.parametrize("name", registry.names("algorithms"))

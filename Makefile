@@ -31,11 +31,11 @@ lint: $(VENV)/test
 	$(BIN)/mypy
 
 bench: $(VENV)/partita
-	$(BIN)/partita bench --output benchmarks/history/last.json
+	$(BIN)/python -m benchmarks --output benchmarks/history/last.json
 
 # Puts known faults into copies of the engine, one at a time; each must be caught by a test.
 faults: $(VENV)/test
-	$(BIN)/python tests/faults.py
+	$(BIN)/python tests/laws/faults.py
 
 clean:
 	rm -rf $(VENV)

@@ -16,11 +16,11 @@ from typing import Any
 
 import torch
 
-from partita.benchmarks.workload import timed
-from partita.estimation import estimate
-from partita.experiment import Experiment, make, read
-from partita.result import Progress, Result
+from benchmarks.workload import timed
+from partita.experiment.estimate import estimate
+from partita.experiment.experiment import Experiment, make, read
 from partita.runs.environment import environment
+from partita.simulation.result import Progress, Result
 
 EXAMPLES = Path(__file__).parent.parent / "examples" / "experiments"
 TIMED = 3

@@ -13,14 +13,14 @@ from typing import Any
 
 import torch
 
-from partita.comparison import compare
-from partita.guard import PRIOR
+from partita.evaluation.comparison import compare
+from partita.evaluation.guard import PRIOR
+from partita.evaluation.metric import Metric
 from partita.runs.baselines import add_baselines
 from partita.runs.gains import gain
 from partita.runs.guarding import add_guard
 from partita.runs.once import folder_for, run_once
 from partita.runs.run import replica
-from partita.wording import Metric
 
 RATE = {"name": "sgd", "lr": 0.1}
 EXPERIMENTS: dict[str, dict[str, Any]] = {

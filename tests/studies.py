@@ -7,15 +7,15 @@ from typing import Any, Literal
 
 import torch
 
-from partita.describe import describe
-from partita.distribution import label_counts
-from partita.evaluation import Record
-from partita.representation import body_features, embedding, layer_cka, layer_similarity, without_head
-from partita.result import Result
+from partita.data.distribution import label_counts
+from partita.evaluation.representation import body_features, embedding, layer_cka, layer_similarity, without_head
+from partita.evaluation.scores import Record
+from partita.experiment.describe import describe
 from partita.runs.run import replica, start
 from partita.runs.store import Store
+from partita.simulation.result import Result
+from partita.simulation.traffic import Traffic
 from partita.tensors import Tensors
-from partita.traffic import Traffic
 
 SETTINGS: dict[str, Any] = {
     "model": {"name": "mlp", "hidden": 16},

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from partita.batching import Batching
-from partita.client import Client
-from partita.federation import Federation
-from partita.objectives import Measures
+from partita.core.batching import Batching
+from partita.core.client import Client
+from partita.core.objectives import Measures
+from partita.core.samples import Samples
+from partita.core.task import Task
+from partita.data.federation import Federation
+from partita.data.split import Role
 from partita.randomness import Moment
-from partita.samples import Samples
-from partita.split import Role
-from partita.task import Task
 
 
 class Scalars(nn.Module):

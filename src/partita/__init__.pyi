@@ -1,28 +1,26 @@
 import typing
 
-from .adapters import with_adapters as with_adapters
-from .algorithm import (
+from .core.algorithm import (
     Algorithm as Algorithm,
     client_round as client_round,
     method as method,
     personalize as personalize,
     server_round as server_round,
 )
-from .batching import Batching as Batching
-from .client import Client as Client
-from .datasets import from_dataset as from_dataset
-from .errors import DegenerateWarning as DegenerateWarning, DivergedError as DivergedError, PartitaError as PartitaError
-from .evaluation import Record as Record, Summary as Summary
-from .experiment import Experiment as Experiment
-from .federation import ClientData as ClientData, Federation as Federation, federate as federate
-from .optimizers import SGD as SGD, adagrad as adagrad, adam as adam, yogi as yogi
-from .penalties import Proximal as Proximal
-from .phases import Phase as Phase
-from .pool import Pool as Pool
-from .result import Result as Result
-from .samples import Samples as Samples
-from .schedules import CONSTANT as CONSTANT, decay as decay, exponential as exponential, linear as linear, step as step
-from .selectors import (
+from .core.batching import Batching as Batching
+from .core.client import Client as Client
+from .core.optimizers import SGD as SGD, adagrad as adagrad, adam as adam, yogi as yogi
+from .core.penalties import Proximal as Proximal
+from .core.phases import Phase as Phase
+from .core.samples import Samples as Samples
+from .core.schedules import (
+    CONSTANT as CONSTANT,
+    decay as decay,
+    exponential as exponential,
+    linear as linear,
+    step as step,
+)
+from .core.selectors import (
     BODY as BODY,
     EVERYTHING as EVERYTHING,
     HEAD as HEAD,
@@ -41,10 +39,18 @@ from .selectors import (
     satisfying as satisfying,
     where as where,
 )
-from .server import Averaging as Averaging, Update as Update
-from .simulation import simulate as simulate
-from .task import Task as Task
-from .views import PLAIN as PLAIN, View as View
+from .core.server import Averaging as Averaging, Update as Update
+from .core.task import Task as Task
+from .core.views import PLAIN as PLAIN, View as View
+from .data.datasets import from_dataset as from_dataset
+from .data.federation import ClientData as ClientData, Federation as Federation, federate as federate
+from .data.pool import Pool as Pool
+from .errors import DegenerateWarning as DegenerateWarning, DivergedError as DivergedError, PartitaError as PartitaError
+from .evaluation.scores import Record as Record, Summary as Summary
+from .experiment.experiment import Experiment as Experiment
+from .models._adapters import with_adapters as with_adapters
+from .simulation.result import Result as Result
+from .simulation.simulate import simulate as simulate
 
 __version__: str
 

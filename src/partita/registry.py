@@ -11,6 +11,12 @@ from .errors import PartitaError, unknown
 
 Kind = Literal["algorithms", "models", "data", "splits"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+FOLDERS: dict[Kind, str] = {
+    "algorithms": "partita.algorithms",
+    "models": "partita.models",
+    "data": "partita.data.sources",
+    "splits": "partita.data.splits",
+}
 
 
 def names(kind: Kind) -> list[str]:
@@ -19,7 +25,7 @@ def names(kind: Kind) -> list[str]:
 
 
 def _files(kind: Kind) -> set[str]:
-    package = importlib.import_module(f"partita.{kind}")
+    package = importlib.import_module(FOLDERS[kind])
     return {module.name for module in pkgutil.iter_modules(package.__path__) if not module.name.startswith("_")}
 
 
@@ -28,7 +34,7 @@ def get(kind: Kind, name: str) -> Callable[..., Any]:
     if ":" in name:
         return _attribute(*name.split(":", 1))
     if name in _files(kind):
-        return _attribute(f"partita.{kind}.{name}", name)
+        return _attribute(f"{FOLDERS[kind]}.{name}", name)
     for point in entry_points(group=f"partita.{kind}", name=name):
         return _attribute(point.module, point.attr)
     raise PartitaError(unknown(kind.removesuffix("s"), name, names(kind)) + " Your own: 'package.module:function'.")

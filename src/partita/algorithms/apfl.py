@@ -6,16 +6,16 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from ..algorithm import Algorithm, method
-from ..client import Client
+from ..core.algorithm import Algorithm, method
+from ..core.client import Client
+from ..core.network import Network
+from ..core.optimizers import SGD
+from ..core.phases import Phase
+from ..core.samples import Samples
+from ..core.selectors import NETWORK, below
+from ..core.views import PLAIN, View
 from ..errors import DegenerateWarning
-from ..network import Network
-from ..optimizers import SGD
-from ..phases import Phase
-from ..samples import Samples
-from ..selectors import NETWORK, below
 from ..tensors import Tensors, prefixed, under
-from ..views import PLAIN, View
 
 ALPHA = "apfl/alpha"
 

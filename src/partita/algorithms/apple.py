@@ -8,16 +8,16 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ..algorithm import Algorithm, method
-from ..client import Client
-from ..network import Network
-from ..optimizers import SGD
-from ..phases import Phase
+from ..core.algorithm import Algorithm, method
+from ..core.client import Client
+from ..core.network import Network
+from ..core.optimizers import SGD
+from ..core.phases import Phase
+from ..core.selectors import NETWORK, below
+from ..core.server import Update
+from ..core.views import PLAIN, View
 from ..randomness import Moment, generator
-from ..selectors import NETWORK, below
-from ..server import Update
 from ..tensors import Tensors, prefixed, under
-from ..views import PLAIN, View
 
 RELATIONS, PRIOR, SELF = "relations/all", "apple/prior", "apple/self"
 

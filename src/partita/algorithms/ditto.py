@@ -2,15 +2,15 @@
 
 import warnings
 
-from ..algorithm import Algorithm, method
-from ..client import Client
+from ..core.algorithm import Algorithm, method
+from ..core.client import Client
+from ..core.optimizers import SGD, Optimizer
+from ..core.penalties import Proximal
+from ..core.phases import Phase
+from ..core.selectors import NETWORK
+from ..core.views import copy
 from ..errors import DegenerateWarning
-from ..optimizers import SGD, Optimizer
-from ..penalties import Proximal
-from ..phases import Phase
-from ..selectors import NETWORK
 from ..tensors import Tensors, prefixed
-from ..views import copy
 
 PERSONAL = copy("personal/")
 

@@ -1,9 +1,9 @@
 """Ditto as a fine-tuning. Pillutla et al., 2022, https://arxiv.org/abs/2204.03809"""
 
-from ..algorithm import Algorithm, method
-from ..optimizers import SGD, Optimizer
-from ..penalties import Proximal
-from ..selectors import NETWORK
+from ..core.algorithm import Algorithm, method
+from ..core.optimizers import SGD, Optimizer
+from ..core.penalties import Proximal
+from ..core.selectors import NETWORK
 from .fedavg import fedavg
 from .finetune import finetune
 

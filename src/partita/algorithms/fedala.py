@@ -5,15 +5,15 @@ from collections.abc import Iterable
 
 import torch
 
-from ..algorithm import Algorithm, method
-from ..client import Client
-from ..network import Network
-from ..optimizers import SGD, Optimizer
-from ..phases import Phase
-from ..samples import Samples
-from ..selectors import NETWORK, Selector, below, last_tensors
+from ..core.algorithm import Algorithm, method
+from ..core.client import Client
+from ..core.network import Network
+from ..core.optimizers import SGD, Optimizer
+from ..core.phases import Phase
+from ..core.samples import Samples
+from ..core.selectors import NETWORK, Selector, below, last_tensors
+from ..core.views import PLAIN, View
 from ..tensors import Tensors, only, prefixed, under
-from ..views import PLAIN, View
 
 STARTED = "fedala/started"
 

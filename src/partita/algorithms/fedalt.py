@@ -3,11 +3,11 @@
 from dataclasses import replace
 from typing import Literal
 
-from ..algorithm import Algorithm, method
-from ..optimizers import SGD
-from ..penalties import Proximal
-from ..phases import Phase
-from ..selectors import HEAD, NETWORK, Selector
+from ..core.algorithm import Algorithm, method
+from ..core.optimizers import SGD
+from ..core.penalties import Proximal
+from ..core.phases import Phase
+from ..core.selectors import HEAD, NETWORK, Selector
 from .fedsim import PersonalInit, fedsim
 
 

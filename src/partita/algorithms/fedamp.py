@@ -8,16 +8,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..algorithm import Algorithm, method
-from ..client import Client
+from ..core.algorithm import Algorithm, method
+from ..core.client import Client
+from ..core.network import Network
+from ..core.optimizers import SGD, Optimizer
+from ..core.penalties import Proximal
+from ..core.phases import Phase
+from ..core.selectors import NETWORK
+from ..core.server import Update
 from ..errors import DegenerateWarning
-from ..network import Network
-from ..optimizers import SGD, Optimizer
-from ..penalties import Proximal
-from ..phases import Phase
 from ..randomness import Moment
-from ..selectors import NETWORK
-from ..server import Update
 from ..tensors import Tensors, prefixed, under
 
 

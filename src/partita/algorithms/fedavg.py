@@ -1,9 +1,9 @@
 """FedAvg. McMahan et al., 2017, https://arxiv.org/abs/1602.05629"""
 
-from ..algorithm import Algorithm, method
-from ..optimizers import SGD, Optimizer
-from ..phases import Phase
-from ..selectors import NETWORK
+from ..core.algorithm import Algorithm, method
+from ..core.optimizers import SGD, Optimizer
+from ..core.phases import Phase
+from ..core.selectors import NETWORK
 
 
 @method

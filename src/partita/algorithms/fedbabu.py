@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from ..algorithm import Algorithm, method
-from ..initialization import HeadInit, with_head
-from ..optimizers import SGD, Optimizer
-from ..phases import Phase
-from ..schedules import DECAY
-from ..selectors import BODY, HEAD, NETWORK, NOTHING, Selector, first_blocks
+from ..core.algorithm import Algorithm, method
+from ..core.initialization import HeadInit, with_head
+from ..core.optimizers import SGD, Optimizer
+from ..core.phases import Phase
+from ..core.schedules import DECAY
+from ..core.selectors import BODY, HEAD, NETWORK, NOTHING, Selector, first_blocks
 
 
 @method

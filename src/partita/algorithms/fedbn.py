@@ -1,8 +1,8 @@
 """FedBN. Li et al., 2021, https://arxiv.org/abs/2102.07623"""
 
-from ..algorithm import Algorithm, method
-from ..optimizers import SGD
-from ..selectors import NORM
+from ..core.algorithm import Algorithm, method
+from ..core.optimizers import SGD
+from ..core.selectors import NORM
 from .fedsim import fedsim
 
 

@@ -4,15 +4,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..algorithm import Algorithm, method
-from ..client import Client
-from ..optimizers import SGD
-from ..phases import Phase
+from ..core.algorithm import Algorithm, method
+from ..core.client import Client
+from ..core.optimizers import SGD
+from ..core.phases import Phase
+from ..core.samples import Samples
+from ..core.selectors import BODY, HEAD, NETWORK, below
+from ..core.views import PLAIN
 from ..randomness import seeded
-from ..samples import Samples
-from ..selectors import BODY, HEAD, NETWORK, below
 from ..tensors import Tensors, prefixed, under
-from ..views import PLAIN
 
 BANDWIDTHS = (10.0, 15.0, 20.0, 50.0)
 

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from ..algorithm import Algorithm, method
-from ..optimizers import SGD
-from ..phases import Phase
-from ..selectors import last_blocks
+from ..core.algorithm import Algorithm, method
+from ..core.optimizers import SGD
+from ..core.phases import Phase
+from ..core.selectors import last_blocks
 from .fedsim import PersonalInit, fedsim
 
 

@@ -3,11 +3,11 @@
 import warnings
 from dataclasses import replace
 
-from ..algorithm import Algorithm, method
+from ..core.algorithm import Algorithm, method
+from ..core.penalties import Proximal, together
+from ..core.phases import Phase, Stage
+from ..core.views import PLAIN
 from ..errors import DegenerateWarning, PartitaError
-from ..penalties import Proximal, together
-from ..phases import Phase, Stage
-from ..views import PLAIN
 from .fedavg import fedavg
 
 

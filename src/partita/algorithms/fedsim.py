@@ -2,12 +2,12 @@
 
 from typing import Literal
 
-from ..algorithm import Algorithm, method, weights_of_task
-from ..initialization import independent
-from ..optimizers import SGD
-from ..penalties import Proximal
-from ..phases import Phase
-from ..selectors import HEAD, NETWORK, NOTHING, Selector
+from ..core.algorithm import Algorithm, method, weights_of_task
+from ..core.initialization import independent
+from ..core.optimizers import SGD
+from ..core.penalties import Proximal
+from ..core.phases import Phase
+from ..core.selectors import HEAD, NETWORK, NOTHING, Selector
 
 PersonalInit = Literal["common", "independent"]
 

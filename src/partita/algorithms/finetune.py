@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from ..algorithm import Algorithm, method
-from ..optimizers import SGD, Optimizer
-from ..penalties import Penalty
-from ..phases import Phase
-from ..selectors import NETWORK, Selector
+from ..core.algorithm import Algorithm, method
+from ..core.optimizers import SGD, Optimizer
+from ..core.penalties import Penalty
+from ..core.phases import Phase
+from ..core.selectors import NETWORK, Selector
 from .fedavg import fedavg
 
 

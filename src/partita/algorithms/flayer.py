@@ -5,15 +5,15 @@ from typing import Literal
 
 import torch
 
-from ..algorithm import Algorithm, method
-from ..client import Client
-from ..layerwise import Layerwise, official_factors, paper_factors
-from ..masks import largest_changes, official_changes
-from ..optimizers import SGD
-from ..phases import Phase, Stage
-from ..schedules import Schedule
-from ..selectors import HEAD, Selector, below
+from ..core.algorithm import Algorithm, method
+from ..core.client import Client
+from ..core.optimizers import SGD
+from ..core.phases import Phase, Stage
+from ..core.schedules import Schedule
+from ..core.selectors import HEAD, Selector, below
 from ..tensors import Tensors, network_name, only, prefixed, under
+from ._layerwise import Layerwise, official_factors, paper_factors
+from ._masks import largest_changes, official_changes
 from .fedavg import fedavg
 
 ACCURACY = "flayer/accuracy"

@@ -6,15 +6,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..algorithm import Algorithm, method
-from ..client import Client
-from ..optimizers import SGD
-from ..phases import Phase
+from ..core.algorithm import Algorithm, method
+from ..core.client import Client
+from ..core.optimizers import SGD
+from ..core.phases import Phase
+from ..core.samples import Samples
+from ..core.selectors import BODY, HEAD, NETWORK, below
+from ..core.views import PLAIN
 from ..randomness import seeded
-from ..samples import Samples
-from ..selectors import BODY, HEAD, NETWORK, below
 from ..tensors import Tensors
-from ..views import PLAIN
 
 EMBEDDING, GLOBAL, PERSONAL = "gpfl/embedding", "condition/global", "condition/personal"
 

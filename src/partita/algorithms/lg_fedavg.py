@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from ..algorithm import Algorithm, method
-from ..optimizers import SGD
-from ..selectors import NETWORK, last_blocks
-from ..server import Averaging
+from ..core.algorithm import Algorithm, method
+from ..core.optimizers import SGD
+from ..core.selectors import NETWORK, last_blocks
+from ..core.server import Averaging
 from .fedsim import fedsim
 
 

@@ -1,9 +1,9 @@
 """Local training only: no communication."""
 
-from ..algorithm import Algorithm, method
-from ..optimizers import SGD, Optimizer
-from ..phases import Phase
-from ..selectors import NETWORK, NOTHING
+from ..core.algorithm import Algorithm, method
+from ..core.optimizers import SGD, Optimizer
+from ..core.phases import Phase
+from ..core.selectors import NETWORK, NOTHING
 
 
 @method

@@ -2,12 +2,12 @@
 
 import warnings
 
-from ..algorithm import Algorithm, method
+from ..core.algorithm import Algorithm, method
+from ..core.gradients import Meta
+from ..core.optimizers import SGD, Optimizer
+from ..core.phases import Phase
+from ..core.selectors import NETWORK
 from ..errors import DegenerateWarning
-from ..gradients import Meta
-from ..optimizers import SGD, Optimizer
-from ..phases import Phase
-from ..selectors import NETWORK
 
 
 @method

@@ -1,14 +1,14 @@
 """pFedMe. Dinh et al., 2020, https://arxiv.org/abs/2006.08848"""
 
-from ..algorithm import Algorithm, method, received_replaces_own, weights_of_task
-from ..client import Client
+from ..core.algorithm import Algorithm, method, received_replaces_own, weights_of_task
+from ..core.client import Client
+from ..core.gradients import Moreau
+from ..core.optimizers import SGD
+from ..core.penalties import Proximal
+from ..core.phases import Phase
+from ..core.selectors import NETWORK, NOTHING
+from ..core.server import Averaging
 from ..errors import PartitaError
-from ..gradients import Moreau
-from ..optimizers import SGD
-from ..penalties import Proximal
-from ..phases import Phase
-from ..selectors import NETWORK, NOTHING
-from ..server import Averaging
 from ..tensors import Tensors, prefixed
 
 

@@ -5,16 +5,16 @@ from dataclasses import dataclass
 
 import torch
 
-from ..algorithm import Algorithm, method
-from ..client import Client
-from ..gradients import GradientAt
-from ..network import Network
-from ..optimizers import SGD
-from ..phases import Phase
+from ..core.algorithm import Algorithm, method
+from ..core.client import Client
+from ..core.gradients import GradientAt
+from ..core.network import Network
+from ..core.optimizers import SGD
+from ..core.phases import Phase
+from ..core.samples import Samples
+from ..core.selectors import NETWORK, below
+from ..core.server import Averaging, Update
 from ..randomness import Moment
-from ..samples import Samples
-from ..selectors import NETWORK, below
-from ..server import Averaging, Update
 from ..tensors import Tensors, only, under
 
 

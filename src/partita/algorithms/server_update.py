@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from ..algorithm import Algorithm, Refinement, method
-from ..client import Client
-from ..optimizers import SGD, Optimizer
-from ..phases import Phase
-from ..schedules import DECAY
-from ..selectors import BODY, Selector
+from ..core.algorithm import Algorithm, Refinement, method
+from ..core.client import Client
+from ..core.optimizers import SGD, Optimizer
+from ..core.phases import Phase
+from ..core.schedules import DECAY
+from ..core.selectors import BODY, Selector
 from ..tensors import Tensors, only
 from .fedavg import fedavg
 

@@ -1,1 +1,1 @@
-"""Where do clients' data come from? One file per source: file name = function name = CLI name."""
+"""What do clients learn from? Pools of samples, their division among clients, sources and splits."""

@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from ..adapters import ConvAdapter
+from ._adapters import ConvAdapter
 from ._resnet import Stem, basic_resnet, groups_of, nothing
 
 

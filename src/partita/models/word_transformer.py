@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..adapters import Bottleneck
+from ._adapters import Bottleneck
 
 WIDTH = 256
 HIDDEN = 1024

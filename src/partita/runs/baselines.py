@@ -10,14 +10,14 @@ from typing import Any
 
 import torch
 
-from ..algorithm import Algorithm
+from ..core.algorithm import Algorithm
+from ..core.optimizers import OPTIMIZERS, SGD, Adaptive
+from ..core.samples import Samples
+from ..core.schedules import Schedule
+from ..core.selectors import Selector
+from ..data.federation import Federation
 from ..errors import DegenerateWarning, PartitaError
-from ..experiment import Experiment, OnRound, data_of, make
-from ..federation import Federation
-from ..optimizers import OPTIMIZERS, SGD, Adaptive
-from ..samples import Samples
-from ..schedules import Schedule
-from ..selectors import Selector
+from ..experiment.experiment import Experiment, OnRound, data_of, make
 from .once import OnWait, folder_for, run_once
 from .run import BASELINES
 from .store import Store

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from ..errors import PartitaError
-from ..evaluation import Model, quantile
+from ..evaluation.scores import Model, quantile
 from .gains import gain
 from .view import View
 

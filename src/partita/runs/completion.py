@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ..errors import PartitaError
-from ..experiment import OnRound
+from ..experiment.experiment import OnRound
 from .baselines import add_baselines
 from .guarding import add_guard
 from .once import OnWait

@@ -5,15 +5,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ..analyses.common import common_test
-from ..analyses.embedding import embedding
-from ..analyses.finetuning import Tuning, finetuning, tuning_of
-from ..analyses.inside_outside import inside_outside
-from ..analyses.similarity import similarity
-from ..analyses.subject import Subject
-from ..analyses.without_head import without_head
+from ..core.optimizers import SGD
 from ..errors import PartitaError, unknown
-from ..optimizers import SGD
+from ..evaluation.analyses.common import common_test
+from ..evaluation.analyses.embedding import embedding
+from ..evaluation.analyses.finetuning import Tuning, finetuning, tuning_of
+from ..evaluation.analyses.inside_outside import inside_outside
+from ..evaluation.analyses.similarity import similarity
+from ..evaluation.analyses.subject import Subject
+from ..evaluation.analyses.without_head import without_head
 from .models import StoredClients, stored_clients
 from .store import Store
 

@@ -7,8 +7,8 @@ from dataclasses import astuple, fields
 from pathlib import Path
 
 from ..errors import PartitaError
-from ..evaluation import Record
-from ..traffic import Traffic
+from ..evaluation.scores import Record
+from ..simulation.traffic import Traffic
 from .store import Store
 from .view import View
 

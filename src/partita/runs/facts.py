@@ -5,12 +5,12 @@ from dataclasses import asdict
 
 import torch
 
-from ..describe import describe
-from ..distribution import floor, label_counts
+from ..data.distribution import floor, label_counts
+from ..data.split import ROLES
 from ..errors import DegenerateWarning
-from ..experiment import Experiment
+from ..experiment.describe import describe
+from ..experiment.experiment import Experiment
 from ..randomness import generator
-from ..split import ROLES
 
 MOST_CLIENTS = 1000
 """Of more clients, labels are those of a sample, which is the same for every run."""

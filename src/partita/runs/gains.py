@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import PartitaError
-from ..evaluation import Model, tenth
-from ..wording import Metric
+from ..evaluation.metric import Metric
+from ..evaluation.scores import Model, tenth
 from .view import View, view
 
 

@@ -9,17 +9,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..algorithm import shared_names
-from ..analyses.subject import Subject
-from ..comparison import compare
+from ..core.algorithm import shared_names
+from ..core.objectives import Measures
+from ..core.samples import Samples
 from ..errors import PartitaError
-from ..evaluation import record_of
-from ..guard import PRIOR, WEIGHTS, choose, mixture
-from ..objectives import Measures
+from ..evaluation.analyses.subject import Subject
+from ..evaluation.comparison import compare
+from ..evaluation.guard import PRIOR, WEIGHTS, choose, mixture
+from ..evaluation.metric import Metric
+from ..evaluation.scores import record_of
 from ..randomness import seeded
-from ..samples import Samples
 from ..tensors import Tensors
-from ..wording import Metric
 from .gains import gain
 from .models import StoredClients, stored_clients
 from .store import Store

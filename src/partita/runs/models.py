@@ -7,16 +7,16 @@ from typing import Any
 
 import torch
 
-from ..algorithm import Algorithm, enter
-from ..analyses.subject import Subject
+from ..core.algorithm import Algorithm, enter
+from ..data.federation import Federation
+from ..data.manifests import fingerprint
 from ..errors import PartitaError
-from ..experiment import Experiment, make
-from ..federation import Federation
-from ..manifests import fingerprint
+from ..evaluation.analyses.subject import Subject
+from ..experiment.experiment import Experiment, make
 from ..randomness import Moment, generator
-from ..result import Result
+from ..simulation.jobs import Workshop
+from ..simulation.result import Result
 from ..tensors import Tensors
-from ..work import Workshop
 from .states import States
 from .store import Store
 

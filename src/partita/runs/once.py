@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from ..experiment import OnRound
+from ..experiment.experiment import OnRound
 from .database import DATABASE, BusyError
 from .run import resume, start
 from .store import Store

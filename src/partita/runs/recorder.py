@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from ..evaluation import Record
-from ..result import Progress
+from ..evaluation.scores import Record
+from ..simulation.result import Progress
+from ..simulation.traffic import Traffic
 from ..tensors import Tensors
-from ..traffic import Traffic
 from .states import States
 from .store import Store
 

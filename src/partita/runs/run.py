@@ -8,15 +8,15 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from ..data.federation import Federation, federate
+from ..data.manifests import fingerprint, manifest_of
+from ..data.pool import Pool
 from ..errors import PartitaError
-from ..evaluation import used_model
-from ..experiment import Experiment, OnRound, data_of, make
-from ..federation import Federation, federate
-from ..manifests import fingerprint, manifest_of
-from ..pool import Pool
-from ..result import Progress, Result
-from ..settings import pool_and_division
-from ..simulation import Checkpoint
+from ..evaluation.scores import used_model
+from ..experiment.experiment import Experiment, OnRound, data_of, make
+from ..experiment.settings import pool_and_division
+from ..simulation.result import Progress, Result
+from ..simulation.simulate import Checkpoint
 from ..tensors import Tensors
 from .database import DATABASE
 from .environment import environment

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from ..comparison import Scores
 from ..errors import PartitaError
+from ..evaluation.comparison import Scores
 from .grouping import grouped
 from .view import View
 

@@ -3,8 +3,8 @@
 from collections import OrderedDict
 from collections.abc import Iterator, MutableMapping
 
+from ..simulation.traffic import size
 from ..tensors import Tensors
-from ..traffic import size
 from .store import Store
 
 

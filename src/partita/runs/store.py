@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from ..errors import PartitaError
-from ..evaluation import Record
+from ..evaluation.scores import Record
+from ..simulation.traffic import Traffic
 from ..tensors import Tensors
-from ..traffic import Traffic
 from .blobs import checked, checksum, pack, unpack
 from .database import DATABASE, connect, explained, lock
 

@@ -6,9 +6,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ..evaluation import HeldOut, Model, Record, Summary, summarize
-from ..traffic import Traffic
-from ..wording import Metric
+from ..evaluation.metric import Metric
+from ..evaluation.scores import HeldOut, Model, Record, Summary, summarize
+from ..simulation.traffic import Traffic
 from .store import Store
 
 

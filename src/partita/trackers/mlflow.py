@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Mapping
 
-from ..datasets import optional
+from ..extras import optional
 from .tracker import About, Tracker, flat
 
 EXPERIMENT = "partita"

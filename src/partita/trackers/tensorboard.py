@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from ..datasets import optional
+from ..extras import optional
 from .tracker import About, Tracker
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import PartitaError, unknown
-from ..evaluation import Record, summarize
-from ..experiment import OnRound
-from ..result import Progress
+from ..evaluation.scores import Record, summarize
+from ..experiment.experiment import OnRound
 from ..runs.database import DATABASE
 from ..runs.store import Store
+from ..simulation.result import Progress
 from .mlflow import mlflow
 from .tensorboard import tensorboard
 from .tracker import About, Tracker

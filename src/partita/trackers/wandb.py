@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ..datasets import optional
+from ..extras import optional
 from .tracker import About, Tracker
 
 

@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from partita.algorithm import Algorithm, method
+from partita.algorithms._masks import top_fraction
 from partita.algorithms.fedavg import fedavg
-from partita.client import Client
+from partita.core.algorithm import Algorithm, method
+from partita.core.client import Client
+from partita.core.optimizers import SGD, Optimizer
 from partita.errors import PartitaError
-from partita.masks import top_fraction
-from partita.optimizers import SGD, Optimizer
 from partita.tensors import Tensors
 
 

@@ -1,0 +1,1 @@
+"""What is measured? One file for each workload, with a function `workload`."""

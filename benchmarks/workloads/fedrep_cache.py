@@ -1,0 +1,31 @@
+"""What does it bring to compute the features of a frozen body once?"""
+
+from functools import partial
+
+from benchmarks.workload import Goal, Measured, Workload, round_seconds
+from partita.algorithms.fedrep import fedrep
+from partita.core.algorithm import RunPhase
+from partita.core.batching import Batching
+from partita.data.federation import federate
+from partita.data.sources.cifar10 import cifar10
+from partita.data.splits.dirichlet import dirichlet
+from partita.engine.fast import run_phase
+from partita.models.cnn4 import cnn4
+
+
+def workload() -> Workload:
+    """FedRep, 10 epochs of the head, one of the body, CNN4 on CIFAR-10, Dirichlet(0.1), 20 clients, all evaluated."""
+    data = federate(cifar10(), dirichlet(clients=20, alpha=0.1), validation=0.0)
+
+    def partita(runner: RunPhase | None) -> Measured:
+        algorithm = fedrep(head_epochs=10, epochs=1)
+        return Measured(round_seconds(algorithm, cnn4, data, batching=Batching(10), run_phase=runner))
+
+    return Workload(
+        about=workload.__doc__ or "",
+        contenders={
+            "partita": partial(partita, None),
+            "without cache": partial(partita, partial(run_phase, cache=False)),
+        },
+        goals=[Goal("without cache", "partita", at_least=4.0)],
+    )

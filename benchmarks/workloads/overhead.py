@@ -1,0 +1,28 @@
+"""What does `partita run` add to the time of the rounds themselves?"""
+
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.workload import Measured, Workload
+from partita.runs.view import view
+
+START = "from partita.cli import main; main()"
+SETTINGS = ("algorithm=fedper", "model=mlp", "data=digits", "rounds=20", "evaluate_every=10")
+
+
+def workload() -> Workload:
+    """Seconds that `partita run` takes beyond the seconds of its 20 rounds, from start to prompt: digits, MLP."""
+
+    def partita() -> Measured:
+        with tempfile.TemporaryDirectory() as folder:
+            run = Path(folder) / "run"
+            command = [sys.executable, "-c", START, "run", *SETTINGS, "--output", str(run), "--json", "--no-baselines"]
+            began = time.perf_counter()
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            whole = time.perf_counter() - began
+            return Measured(whole - sum(seconds for _, seconds, _ in view(run).rounds))
+
+    return Workload(about=workload.__doc__ or "", contenders={"partita": partita}, most_seconds={"partita": 2.0})

@@ -1,0 +1,77 @@
+"""Commands that look at data and how they are divided."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from . import terminal
+from .inform import Kind, list_
+from .options import AsJson, Overrides
+
+DataName = Annotated[str, typer.Argument(help="Name of a data source.")]
+
+
+def data_list(as_json: AsJson = False) -> None:
+    """List the data sources."""
+    list_(Kind.data, as_json)
+
+
+def data_show(name: DataName, overrides: Overrides = None, as_json: AsJson = False) -> None:
+    """Show what a source holds before it is divided.
+
+    Examples:
+
+    partita data show digits
+
+    partita data show npz path=mine.npz
+    """
+    from ..data.distribution import facts_of
+    from ..experiment.settings import undivided
+
+    pool, _ = undivided(_data_settings(name, overrides), "data")
+    facts = facts_of(pool)
+    if as_json:
+        print(json.dumps(facts))
+    else:
+        terminal.print_facts(facts)
+
+
+def data_split(
+    name: DataName,
+    overrides: Overrides = None,
+    manifest: Annotated[Path | None, typer.Option(help="Write the division to this file.")] = None,
+    picture: Annotated[Path | None, typer.Option(help="Draw the labels of each client into this SVG file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Divide data and show each client's counts and labels, and the accuracy of always answering its commonest label.
+
+    Examples:
+
+    partita data split digits split=dirichlet split.alpha=0.5 split.clients=10
+
+    partita data split digits --manifest digits.json --picture digits.svg
+    """
+    from ..data import distribution, manifests
+    from ..data.federation import federate
+    from ..experiment.settings import undivided
+
+    pool, division = undivided(_data_settings(name, overrides), "data")
+    federation = federate(pool, **division)
+    summary = distribution.summary_of(federation)
+    if manifest:
+        summary["hash"] = manifests.write(pool, federation, manifest)
+    if picture:
+        picture.write_text(distribution.picture(federation), encoding="utf-8")
+    if as_json:
+        print(json.dumps(summary, default=str))
+    else:
+        terminal.print_division(federation, summary)
+
+
+def _data_settings(name: str, overrides: list[str] | None) -> object:
+    """Settings of data, where a key needs no `data.` before it."""
+    from ..experiment.experiment import read
+
+    return read(None, [f"data={name}", *(f"data.{override}" for override in overrides or [])])["data"]

@@ -1,0 +1,43 @@
+"""The command that guards a run."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from . import standings
+from .options import AsJson, Folder, use_one_thread
+
+
+def guard(
+    run: Folder,
+    global_run: Annotated[
+        Path | None,
+        typer.Option("--global", help="A run of a whole network; by default its own or its baseline."),
+    ] = None,
+    prior: Annotated[
+        float | None, typer.Option(help="So many of a client's validation samples weigh as much as those of all.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Choose for every client its personal model, the global one or a mixture, by validation data; tell test scores.
+
+    `partita run` does this of itself where it makes baselines.
+
+    Examples:
+
+    partita guard runs/fedper-digits-1
+
+    partita guard runs/fedper-digits-1 --global runs/fedavg-digits-1 --prior 10
+    """
+    from ..evaluation.guard import PRIOR
+    from ..runs.guarding import add_guard
+    from ..runs.view import view
+
+    use_one_thread()
+    found = add_guard(run, global_run=global_run, prior=PRIOR if prior is None else prior)
+    if as_json:
+        print(json.dumps(found))
+    else:
+        standings.print_guard(found, view(run).about["metric"])

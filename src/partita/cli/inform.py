@@ -1,0 +1,110 @@
+"""Commands that list, describe and demonstrate."""
+
+import json
+from dataclasses import asdict
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..errors import PartitaError
+from . import standings, terminal
+from .options import AsJson, Overrides, interruptible, use_one_thread
+from .reporting import REPORT, write_report
+
+
+class Kind(str, Enum):
+    """What can be listed."""
+
+    algorithms = "algorithms"
+    models = "models"
+    data = "data"
+    splits = "splits"
+
+
+def list_(kind: Annotated[Kind, typer.Argument(help="What to list.")], as_json: AsJson = False) -> None:
+    """List what is known by name: algorithms, models or data.
+
+    Example: partita list algorithms
+    """
+    from .. import registry
+
+    found = {name: registry.described(kind.value, name) for name in registry.names(kind.value)}
+    if as_json:
+        print(json.dumps(found))
+    else:
+        terminal.print_names(found, kind.value)
+
+
+def describe(
+    algorithm: Annotated[str, typer.Argument(help="Name of an algorithm.")],
+    overrides: Overrides = None,
+    model: Annotated[str, typer.Option("--model", "-m", help="See: partita list models")] = "cnn4",
+    shape: Annotated[str, typer.Option(help="Shape of one input.")] = "3,32,32",
+    classes: Annotated[int, typer.Option(help="Number of classes.")] = 10,
+    as_json: AsJson = False,
+) -> None:
+    """Show which tensors an algorithm shares, keeps, trains and freezes, in what phases, and the bytes of a round.
+
+    Examples:
+
+    partita describe fedper --model cnn4
+
+    partita describe fedbabu algorithm.blocks=1 --model mlp --shape 1,8,8
+    """
+    from ..core.algorithm import Algorithm
+    from ..core.task import Task
+    from ..experiment.describe import describe as resolve
+    from ..experiment.experiment import read
+    from ..experiment.settings import convert
+    from ..simulation.tasks import Factory
+
+    try:
+        sides = tuple(int(side) for side in shape.split(","))
+    except ValueError:
+        raise PartitaError(f"The shape {shape!r} is not a list of whole numbers such as 3,32,32.") from None
+    settings = read(None, [f"algorithm={algorithm}", f"model={model}", *(overrides or [])])
+    if strange := settings.keys() - {"algorithm", "model", "data"}:
+        key = min(strange)
+        raise PartitaError(
+            f"Unknown setting {key!r}. Settings begin with algorithm or model, as in algorithm.{key}=..."
+        )
+    network = convert(Factory, settings["model"], "model")(shape=sides, classes=classes)
+    description = resolve(convert(Algorithm, settings["algorithm"], "algorithm"), Task(network))
+    if as_json:
+        print(json.dumps(description.as_dict()))
+    else:
+        terminal.print_description(description)
+
+
+def demo(
+    rounds: Annotated[int, typer.Option("--rounds", "-r", help="Rounds of each method.")] = 30,
+    seed: Annotated[int, typer.Option("--seed", "-s", help="Decides the split, the weights and the batches.")] = 0,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where the runs and the report are kept.")] = Path(
+        "runs/demo"
+    ),
+    as_json: AsJson = False,
+) -> None:
+    """Compare seven methods on handwritten digits, divided unevenly among 20 clients. Takes about a minute.
+
+    The runs are kept; those that are there from before are used again.
+
+    Example: partita demo --rounds 10 --output runs/short
+    """
+    from ..runs.gains import gains_of
+    from .demonstration import demonstrate
+
+    use_one_thread()
+    again = f"partita demo --rounds {rounds} --seed {seed} --output {output}"
+    with interruptible(again), terminal.show_progress(not as_json) as on_round:
+        views = demonstrate(output, rounds=rounds, seed=seed, on_round=on_round, on_wait=terminal.tell_waiting)
+    gains = {name: gains_of(view) for name, view in views.items()}
+    if as_json:
+        told = {
+            name: {**view.as_dict(), "gains": [asdict(gain) for gain in gains[name]]} for name, view in views.items()
+        }
+        print(json.dumps(told))
+    else:
+        standings.print_comparison(views, gains)
+    write_report([view.folder for view in views.values()], output / REPORT, tell=not as_json)

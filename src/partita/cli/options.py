@@ -1,0 +1,68 @@
+"""What do commands have in common? Their arguments, and how they are interrupted."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from . import terminal
+
+ExperimentFile = Annotated[
+    str | None, typer.Argument(metavar="[FILE.toml]", help="An experiment file; settings after it change it.")
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[KEY=VALUE]...", help="Settings by dotted key, as in algorithm.optimizer.lr=0.05"),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Folder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
+Workers = Annotated[
+    int | None,
+    typer.Option(help="Processes that do the work; by default one for each core. Results do not depend on it.", min=1),
+]
+
+
+def file_and_changes(experiment: str | None, overrides: list[str] | None) -> tuple[Path | None, list[str]]:
+    """Without a file, the first setting stands in its place."""
+    if experiment is None or "=" not in experiment:
+        return Path(experiment) if experiment else None, overrides or []
+    return None, [experiment, *(overrides or [])]
+
+
+def use_workers(count: int | None) -> None:
+    """For all runs of this command."""
+    if count is not None:
+        os.environ["PARTITA_WORKERS"] = str(count)
+
+
+def use_one_thread() -> None:
+    """Small networks are slower with more threads."""
+    import torch
+
+    torch.set_num_threads(1)
+
+
+@contextmanager
+def interruptible(command: str, at_last: Callable[[], object] | None = None) -> Iterator[None]:
+    """Ctrl-C and SIGTERM drop the round in progress; what came before is kept, and the command continues it.
+
+    `at_last` is done before the end; another Ctrl-C during it ends at once, and loses nothing that was committed.
+    """
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    except KeyboardInterrupt:
+        terminal.tell(f"Interrupted. Nothing that was done is lost; continue with: {command}")
+        if at_last:
+            at_last()
+        raise typer.Exit(130) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)

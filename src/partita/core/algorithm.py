@@ -1,0 +1,216 @@
+"""What is an algorithm? A frozen record of choices, and the three functions that interpret it."""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import wraps
+from typing import ParamSpec
+
+from torch import Tensor
+
+from ..errors import PartitaError
+from ..randomness import Moment
+from ..tensors import Tensors, network_name, only
+from .client import Client
+from .phases import Phase, Stage
+from .selectors import NETWORK, Selector
+from .server import Averaging, Server, Update
+from .task import Task
+from .views import PLAIN, View
+
+Arguments = ParamSpec("Arguments")
+RunPhase = Callable[[Phase, Sequence[Client], Sequence[Tensors]], list[Tensors]]
+
+
+def weights_of_task(client: Client) -> Tensors:
+    """The initial weights of the network."""
+    return client.task.weights
+
+
+def received_replaces_own(tensors: Tensors, client: Client) -> Tensors:
+    """What was received replaces what the client had."""
+    return tensors | client.received
+
+
+def all_that_is_shared(before: Tensors, after: Tensors, client: Client) -> tuple[Tensors, Tensors | None]:
+    """Every shared tensor, whole."""
+    return after, None
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """Phases of the server itself, after each aggregation, on a sample of all training data that it holds."""
+
+    fraction: float
+    phases: tuple[Phase, ...]
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """A client holds named tensors. In a round it starts, runs phases and uploads; before use it fine-tunes."""
+
+    name: str = "unnamed"
+    settings: Mapping[str, object] = field(default_factory=dict, compare=False)
+    """The arguments of the function that made it, so that it can be made again elsewhere."""
+    shared: Selector = NETWORK
+    """What travels. All else stays on the client."""
+    keep: Selector | None = None
+    """What a client keeps between rounds, of the tensors that `expand` makes: by default what is not shared."""
+    personal: Selector | None = None
+    """The part of the network that is meant to be personal."""
+    expand: Callable[[Client], Tensors] = weights_of_task
+    """All tensors that a client holds before its first round."""
+    start: Callable[[Tensors, Client], Tensors] = received_replaces_own
+    phases: tuple[Stage, ...] = ()
+    absent: tuple[Stage, ...] = ()
+    """What clients that do not take part in a round do after the start, and keep, where a method asks it of them."""
+    finetune: tuple[Stage, ...] = ()
+    upload: Callable[[Tensors, Tensors, Client], tuple[Tensors, Tensors | None]] = all_that_is_shared
+    """Of the tensors before and after the phases: values, and a mask of the entries sent. What is not shared stays."""
+    view: View = PLAIN
+    predict: Callable[[Tensors, Tensor, Client], Tensor] | None = None
+    """How the client's model answers, where that is more than the network with the view's weights."""
+    server: Server = field(default_factory=Averaging)
+    refinement: Refinement | None = None
+
+    @property
+    def label(self) -> str:
+        """The name, with what it is built on: `flayer on fedper`."""
+        on = self.settings.get("on")
+        return f"{self.name} on {on.label}" if isinstance(on, Algorithm) else self.name
+
+    def outputs(self, tensors: Tensors, inputs: Tensor, client: Client) -> Tensor:
+        if self.predict:
+            return self.predict(tensors, inputs, client)
+        return client.task.outputs(self.view.weights(tensors, client.task.network), inputs)
+
+
+def method(make: Callable[Arguments, Algorithm]) -> Callable[Arguments, Algorithm]:
+    """Names what a function makes after the function, and notes its arguments."""
+
+    @wraps(make)
+    def named(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Algorithm:
+        given = inspect.signature(make).bind(*args, **kwargs)
+        given.apply_defaults()
+        return replace(make(*args, **kwargs), name=make.__name__, settings=given.arguments)
+
+    return named
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a round leaves of a client: what it keeps, what it uploads, and its tensors right after training."""
+
+    own: Tensors
+    update: Update
+    tensors: Tensors
+
+
+def shared_names(algorithm: Algorithm, task: Task, names: Iterable[str]) -> frozenset[str]:
+    """The names that travel: not counters, nor what the network itself freezes; running statistics as the task says."""
+    network = task.network
+    at_home = network.frozen | (network.buffers if task.buffers == "local" else network.counters)
+    universe = frozenset(names)
+    return frozenset(n for n in algorithm.shared(network, universe) if network_name(n) not in at_home)
+
+
+def kept_names(algorithm: Algorithm, task: Task, names: Iterable[str]) -> frozenset[str]:
+    """The names that a client keeps between rounds. A counter follows its layer: a shared one's starts anew."""
+    universe = frozenset(names)
+    kept = (~algorithm.shared if algorithm.keep is None else algorithm.keep)(task.network, universe)
+    kept |= universe & task.network.buffers if task.buffers == "local" else frozenset()
+    return frozenset(name for name in kept if network_name(name) not in task.network.frozen)
+
+
+def initial_state(algorithm: Algorithm, client: Client, sizes: Sequence[int]) -> Tensors:
+    """The server's state before the first round; `client` is any, before its first."""
+    tensors = algorithm.expand(client)
+    shared = only(tensors, shared_names(algorithm, client.task, tensors))
+    return algorithm.server.init({name: tensor.cpu() for name, tensor in shared.items()}, sizes)
+
+
+def enter(algorithm: Algorithm, client: Client) -> Client:
+    """The client with the tensors that the algorithm gives everyone to begin with."""
+    return replace(client, initial=algorithm.expand(client))
+
+
+def begin(algorithm: Algorithm, client: Client) -> Tensors:
+    """A client's tensors at the start of a round or before fine-tuning."""
+    entered = client if client.initial else enter(algorithm, client)
+    return algorithm.start(entered.initial | entered.own, entered)
+
+
+def client_round(algorithm: Algorithm, clients: Sequence[Client], run_phase: RunPhase) -> list[Trained]:
+    """One round of each client: start, train, upload, keep."""
+    clients = [enter(algorithm, client) for client in clients]
+    before = [begin(algorithm, client) for client in clients]
+    after = _run(algorithm.phases, clients, before, run_phase)
+    return [_finish(algorithm, *each) for each in zip(clients, before, after, strict=True)]
+
+
+def absent_round(algorithm: Algorithm, clients: Sequence[Client], run_phase: RunPhase) -> list[Tensors]:
+    """What each client keeps of a round in which it does not take part."""
+    clients = [enter(algorithm, client) for client in clients]
+    after = _run(algorithm.absent, clients, [begin(algorithm, client) for client in clients], run_phase)
+    return [_kept(algorithm, *each) for each in zip(clients, after, strict=True)]
+
+
+def server_round(
+    algorithm: Algorithm,
+    state: Tensors,
+    updates: Sequence[Update],
+    moment: Moment,
+    own: Client,
+    run_phase: RunPhase,
+) -> Tensors:
+    """The server's state after the updates of a round; `own` holds the server's data, for its own phases."""
+    state = algorithm.server.aggregate(state, updates, moment, own.task.network)
+    if algorithm.refinement:
+        received = own.task.place(algorithm.server.download(state, own.id, moment))
+        holder = enter(algorithm, replace(own, received=received, moment=moment))
+        [refined] = _run(algorithm.refinement.phases, [holder], [begin(algorithm, holder)], run_phase)
+        learned = only(refined, shared_names(algorithm, own.task, refined))
+        state = state | {name: tensor.cpu() for name, tensor in learned.items()}
+    return state
+
+
+def personalize(algorithm: Algorithm, clients: Sequence[Client], run_phase: RunPhase) -> list[Tensors]:
+    """The tensors each client uses its model with. Nothing is kept: the clients' state stays as it was."""
+    clients = [enter(algorithm, replace(client, purpose="finetune")) for client in clients]
+    return _run(algorithm.finetune, clients, [begin(algorithm, client) for client in clients], run_phase)
+
+
+def _run(
+    stages: Sequence[Stage], clients: Sequence[Client], tensors: list[Tensors], run_phase: RunPhase
+) -> list[Tensors]:
+    for stage in stages:
+        if isinstance(stage, Phase):
+            tensors = run_phase(stage, clients, tensors)
+        else:
+            tensors = [stage(own, client) for own, client in zip(tensors, clients, strict=True)]
+    return tensors
+
+
+def _finish(algorithm: Algorithm, client: Client, before: Tensors, after: Tensors) -> Trained:
+    shared = shared_names(algorithm, client.task, after)
+    values, mask = algorithm.upload(before, after, client)
+    values = only(values, sorted(shared))
+    if mask is not None:
+        mask = only(mask, values)
+        stray = {n for n, m in mask.items() if m.shape != values[n].shape}
+        if stray:
+            raise PartitaError(
+                f"{algorithm.name}: masks of another shape than their tensors: {', '.join(sorted(stray))}."
+            )
+    update = Update(
+        client=client.id,
+        values=values,
+        samples=len(client.train),
+        batches=client.batches_per_epoch(len(client.train)),
+        mask=mask,
+    )
+    return Trained(own=_kept(algorithm, client, after), update=update, tensors=after)
+
+
+def _kept(algorithm: Algorithm, client: Client, after: Tensors) -> Tensors:
+    return only(after, sorted(kept_names(algorithm, client.task, client.initial)))

@@ -1,0 +1,43 @@
+"""In which order does a client see its samples?"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..errors import PartitaError
+from ..randomness import generator
+from .samples import Samples
+
+
+@dataclass(frozen=True)
+class Batching:
+    """How an epoch is cut into batches; the last, smaller batch is kept unless `drop_last`."""
+
+    size: int = 10
+    shuffle: bool = True
+    drop_last: bool = False
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise PartitaError(f"A batch of {self.size} samples: the size must be at least 1.")
+
+    def bounds(self, samples: int, batch_norm: bool) -> list[tuple[int, int]]:
+        """Where batches begin and end. Batch norm cannot train on one sample: such a last batch is dropped."""
+        smallest = self.size if self.drop_last else 2 if batch_norm else 1
+        cuts = [(begin, min(begin + self.size, samples)) for begin in range(0, samples, self.size)]
+        return [(begin, end) for begin, end in cuts if end - begin >= smallest]
+
+    def epoch(self, samples: Samples, batch_norm: bool, seed: int, purpose: str, *key: int) -> Iterator[Samples]:
+        """One pass in an order, and with an augmentation, that depend on the seed and the key alone."""
+        draw = generator(seed, purpose + "/augment", *key)
+        for rows in self.rows(len(samples), batch_norm, seed, purpose, *key):
+            yield samples.take(rows).augmented(draw)
+
+    def rows(self, samples: int, batch_norm: bool, seed: int, purpose: str, *key: int) -> list[Tensor]:
+        """The batches of an epoch by the numbers of their samples."""
+        order = (
+            torch.randperm(samples, generator=generator(seed, purpose, *key)) if self.shuffle else torch.arange(samples)
+        )
+        return [order[begin:end] for begin, end in self.bounds(samples, batch_norm)]

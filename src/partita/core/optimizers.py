@@ -1,0 +1,171 @@
+"""How do tensors follow a gradient? On the client the gradient of the loss, on the server the pseudo-gradient.
+
+An optimizer is a value with two functions: `init` makes its state, `update` returns new tensors and new state.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Literal, Protocol
+
+import torch
+from torch import Tensor
+
+from ..errors import PartitaError
+from ..randomness import Moment
+from ..tensors import Tensors, prefixed
+from .network import Network
+from .schedules import CONSTANT, Schedule
+from .selectors import EVERYTHING, Selector
+
+
+class Optimizer(Protocol):
+    @property
+    def lr(self) -> float: ...
+
+    def init(self, params: Tensors) -> Tensors: ...
+
+    def update(
+        self, params: Tensors, gradients: Tensors, state: Tensors, moment: Moment, network: Network
+    ) -> tuple[Tensors, Tensors]:
+        """New tensors and new state; tensors without a gradient stay."""
+
+
+def zeros(prefix: str, params: Mapping[str, Tensor]) -> Tensors:
+    return prefixed(prefix, {name: torch.zeros_like(tensor) for name, tensor in params.items()})
+
+
+@dataclass(frozen=True)
+class SGD:
+    """Stochastic gradient descent, as torch's: decay enters the gradient, the gradient enters the momentum."""
+
+    lr: float
+    _: KW_ONLY
+    momentum: float = 0.0
+    nesterov: bool = False
+    weight_decay: float = 0.0
+    decayed: Selector = EVERYTHING
+    schedule: Schedule = CONSTANT
+    clip: float | None = None
+    """Largest norm of the gradient, over the tensors that are trained and no others."""
+    rates: tuple[tuple[Selector, float], ...] = ()
+    """Factors on the learning rate of selected tensors."""
+
+    def __post_init__(self) -> None:
+        if self.nesterov and not self.momentum:
+            raise PartitaError("Nesterov's step needs momentum. Set momentum above 0.")
+
+    def init(self, params: Tensors) -> Tensors:
+        return zeros("momentum/", params) if self.momentum else {}
+
+    def update(
+        self, params: Tensors, gradients: Tensors, state: Tensors, moment: Moment, network: Network
+    ) -> tuple[Tensors, Tensors]:
+        return self.step(params, gradients, state, moment, network, self.factors(params, network))
+
+    def factors(self, params: Tensors, network: Network) -> dict[str, float]:
+        """What the learning rate of each tensor is multiplied with."""
+        factors = dict.fromkeys(params, 1.0)
+        for selector, factor in self.rates:
+            factors |= {name: factors[name] * factor for name in selector(network, frozenset(params))}
+        return factors
+
+    def step(
+        self,
+        params: Tensors,
+        gradients: Tensors,
+        state: Tensors,
+        moment: Moment,
+        network: Network,
+        factors: Mapping[str, float],
+    ) -> tuple[Tensors, Tensors]:
+        """A step with a learning rate for each tensor: `lr`, the schedule and its factor multiplied."""
+        rate = self.lr * self.schedule(moment)
+        decayed = self.decayed(network, frozenset(params)) if self.weight_decay else frozenset()
+        new, new_state = dict(params), dict(state)
+        for name, gradient in (gradients if self.clip is None else clipped(gradients, self.clip)).items():
+            if name in decayed:
+                gradient = gradient.add(params[name], alpha=self.weight_decay)
+            if self.momentum:
+                velocity = state["momentum/" + name].mul(self.momentum).add_(gradient)
+                new_state["momentum/" + name] = velocity
+                gradient = gradient.add(velocity, alpha=self.momentum) if self.nesterov else velocity
+            new[name] = params[name].sub(gradient, alpha=rate * factors[name])
+        return new, new_state
+
+
+def clipped(gradients: Tensors, largest: float) -> Tensors:
+    """The gradient, scaled down to a norm of at most `largest`."""
+    if not gradients:
+        return gradients
+    norm = torch.stack([gradient.square().sum() for gradient in gradients.values()]).sum().sqrt()
+    scale = torch.clamp(largest / (norm + 1e-6), max=1.0)
+    return {name: gradient * scale for name, gradient in gradients.items()}
+
+
+@dataclass(frozen=True)
+class Adaptive:
+    """Steps divided by the root of a second moment, which `second` says how to keep: Adam, Yogi or Adagrad."""
+
+    lr: float
+    _: KW_ONLY
+    second: Literal["adam", "yogi", "adagrad"] = "adam"
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+    bias_correction: bool = True
+    schedule: Schedule = CONSTANT
+
+    def init(self, params: Tensors) -> Tensors:
+        return zeros("first/", params) | zeros("second/", params) | {"count": torch.zeros((), dtype=torch.float64)}
+
+    def update(
+        self, params: Tensors, gradients: Tensors, state: Tensors, moment: Moment, network: Network
+    ) -> tuple[Tensors, Tensors]:
+        count = state["count"] + 1
+        new, new_state = dict(params), {**state, "count": count}
+        rate = self.lr * self.schedule(moment)
+        correct1 = 1 - self.beta1 ** count.item() if self.bias_correction else 1.0
+        correct2 = 1 - self.beta2 ** count.item() if self.bias_correction else 1.0
+        for name, gradient in gradients.items():
+            first = state["first/" + name].mul(self.beta1).add_(gradient, alpha=1 - self.beta1)
+            second = self._second(state["second/" + name], gradient * gradient)
+            new_state |= {"first/" + name: first, "second/" + name: second}
+            new[name] = params[name] - rate * (first / correct1) / ((second / correct2).sqrt() + self.epsilon)
+        return new, new_state
+
+    def _second(self, old: Tensor, square: Tensor) -> Tensor:
+        if self.second == "adam":
+            return old * self.beta2 + square * (1 - self.beta2)
+        if self.second == "yogi":
+            return old - (1 - self.beta2) * square * torch.sign(old - square)
+        return old + square
+
+
+def adam(
+    lr: float,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-8,
+    bias_correction: bool = True,
+    schedule: Schedule = CONSTANT,
+) -> Adaptive:
+    """Adam as torch's; Reddi's FedAdam is without bias correction, with beta2 0.99 and epsilon 1e-3."""
+    return Adaptive(lr, beta1=beta1, beta2=beta2, epsilon=epsilon, bias_correction=bias_correction, schedule=schedule)
+
+
+def yogi(
+    lr: float, *, beta1: float = 0.9, beta2: float = 0.99, epsilon: float = 1e-3, schedule: Schedule = CONSTANT
+) -> Adaptive:
+    """FedYogi's: the second moment moves by at most the squared gradient."""
+    return Adaptive(
+        lr, second="yogi", beta1=beta1, beta2=beta2, epsilon=epsilon, bias_correction=False, schedule=schedule
+    )
+
+
+def adagrad(lr: float, *, beta1: float = 0.0, epsilon: float = 1e-3, schedule: Schedule = CONSTANT) -> Adaptive:
+    """FedAdagrad's: the second moment is the sum of squared gradients."""
+    return Adaptive(lr, second="adagrad", beta1=beta1, epsilon=epsilon, bias_correction=False, schedule=schedule)
+
+
+OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {"sgd": SGD, "adam": adam, "yogi": yogi, "adagrad": adagrad}

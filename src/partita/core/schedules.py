@@ -1,0 +1,95 @@
+"""How does the learning rate change over the rounds? By a factor, constant within a round."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ..errors import PartitaError, unknown
+from ..randomness import Moment
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A factor for each round; its text is what a configuration file says."""
+
+    text: str
+    factor: Callable[[int, int], float] = field(repr=False)
+
+    def __call__(self, moment: Moment) -> float:
+        # Fine-tuning after the last round goes on with that round's rate.
+        return self.factor(min(moment.round, moment.rounds - 1), moment.rounds)
+
+    def __str__(self) -> str:
+        return self.text
+
+    @classmethod
+    def parse(cls, text: str) -> "Schedule":
+        """`constant`, `decay:0.1,0.5,0.75`, `step:500,0.5`, `exponential:0.99`, `linear:0.1`."""
+        kind, _, rest = text.partition(":")
+        if kind not in _KINDS:
+            raise PartitaError(unknown("schedule", text, _KINDS))
+        try:
+            numbers = [float(number) for number in rest.split(",") if number]
+            if not all(map(math.isfinite, numbers)):
+                raise ValueError("not a finite number")
+            return _KINDS[kind](*numbers)
+        except (TypeError, ValueError) as error:
+            raise PartitaError(f"Schedule {text!r}: {error}. For example: {_EXAMPLES[kind]!r}.") from error
+
+
+CONSTANT = Schedule("constant", lambda t, rounds: 1.0)
+
+
+def decay(factor: float = 0.1, *at: float) -> Schedule:
+    """Multiply after each of these fractions of the run; by default after a half and three quarters."""
+    fractions = at or (0.5, 0.75)
+
+    def rate(t: int, rounds: int) -> float:
+        # rounds * fraction is rounded down, so that 3/4 of 30 rounds are 22.
+        return factor ** sum(t >= math.floor(rounds * fraction + 1e-9) for fraction in fractions)
+
+    return Schedule(f"decay:{factor},{','.join(map(str, fractions))}", rate)
+
+
+DECAY = decay()
+"""FedBABU's: a tenth after half of the rounds, a hundredth after three quarters."""
+
+
+def step(every: float, factor: float = 0.5) -> Schedule:
+    """Multiply after every so many rounds."""
+    if every < 1 or every != int(every):
+        raise ValueError(f"every {every:g} rounds: must be at least 1, and whole")
+    return Schedule(f"step:{int(every)},{factor}", lambda t, rounds: factor ** (t // int(every)))
+
+
+def exponential(factor: float) -> Schedule:
+    """Multiply after every round."""
+    return Schedule(f"exponential:{factor}", lambda t, rounds: factor**t)
+
+
+def linear(warm_up: float = 0.1) -> Schedule:
+    """Rise from 0 over a fraction of the run, then fall towards 0; without a warm-up only fall."""
+    if not 0 <= warm_up <= 1:
+        raise ValueError(f"a warm-up of {warm_up:g} of the run: must be from 0 to 1")
+
+    def rate(t: int, rounds: int) -> float:
+        rise = warm_up * rounds
+        return t / rise if t < rise else (rounds - t) / (rounds - rise)
+
+    return Schedule(f"linear:{warm_up}", rate)
+
+
+_KINDS: dict[str, Callable[..., Schedule]] = {
+    "constant": lambda: CONSTANT,
+    "decay": decay,
+    "step": step,
+    "exponential": exponential,
+    "linear": linear,
+}
+_EXAMPLES = {
+    "constant": "constant",
+    "decay": "decay:0.1,0.5,0.75",
+    "step": "step:500,0.5",
+    "exponential": "exponential:0.99",
+    "linear": "linear:0.1",
+}

@@ -1,0 +1,235 @@
+"""Which tensors? Sets of names, made from a network's structure and combined by `&`, `|` and `~`.
+
+>>> str(HEAD | where("layer4.*"))
+'(head | layer4.*)'
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import reduce
+from operator import or_
+
+from torch import nn
+
+from ..errors import PartitaError, unknown
+from .network import NORMS, Network
+
+Choose = Callable[[Network, frozenset[str]], frozenset[str]]
+
+
+@dataclass(frozen=True)
+class Selector:
+    """A set of tensors, by a rule that is resolved against a network and the names a client holds."""
+
+    text: str
+    choose: Choose = field(repr=False)
+
+    def __call__(self, network: Network, names: frozenset[str]) -> frozenset[str]:
+        return self.choose(network, names)
+
+    def __and__(self, other: "Selector") -> "Selector":
+        return Selector(f"({self} & {other})", lambda n, names: self(n, names) & other(n, names))
+
+    def __or__(self, other: "Selector") -> "Selector":
+        return Selector(f"({self} | {other})", lambda n, names: self(n, names) | other(n, names))
+
+    def __invert__(self) -> "Selector":
+        return Selector(f"~{self}", lambda n, names: names - self(n, names))
+
+    def __str__(self) -> str:
+        return self.text
+
+    @classmethod
+    def parse(cls, text: str) -> "Selector":
+        """`head`, `body`, `last_blocks:2`, `group:adapter`, `type:BatchNorm2d`, `layer4.*`, with `~`, `&`, `|` and `,`.
+
+        What a selector prints is parsed to the same selector, but for predicates.
+        """
+        return _Parser(text).selector()
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Whether a pattern names a tensor or a module that holds it: `bn1` names `bn1.weight`, never `bn10.weight`."""
+    parts = name.split(".")
+    return any(fnmatchcase(".".join(parts[:length]), pattern) for length in range(1, len(parts) + 1))
+
+
+def _is_network_name(name: str) -> bool:
+    return "/" not in name
+
+
+def _rule(text: str, choose: Callable[[Network], frozenset[str]]) -> Selector:
+    """A selector by structure alone; to match nothing at all in a network is an error, with the names it saw."""
+
+    def checked(network: Network, names: frozenset[str]) -> frozenset[str]:
+        chosen = choose(network)
+        if not chosen:
+            raise PartitaError(
+                f"The selector {text!r} matches no tensor. The names it saw: {', '.join(network.names)}. "
+                "Choose among them, or declare a group with Task(groups={...})."
+            )
+        return chosen & names
+
+    return Selector(text, checked)
+
+
+NOTHING = Selector("nothing", lambda network, names: frozenset())
+EVERYTHING = Selector("everything", lambda network, names: names)
+NETWORK = Selector("network", lambda network, names: frozenset(filter(_is_network_name, names)))
+
+
+def group(name: str) -> Selector:
+    """The tensors that the network (or the task) declares under a name."""
+
+    def choose(network: Network) -> frozenset[str]:
+        if name not in network.groups:
+            raise PartitaError(unknown("group", name, network.groups) + " Name it with Task(groups={...}).")
+        return frozenset(network.groups[name])
+
+    return _rule(name if name == "head" else f"group:{name}", choose)
+
+
+def where(*patterns: str) -> Selector:
+    """Glob patterns on names of tensors or of modules."""
+
+    def one(pattern: str) -> Selector:
+        return _rule(pattern, lambda network: frozenset(name for name in network.names if matches(pattern, name)))
+
+    return reduce(or_, map(one, patterns))
+
+
+def of_type(*kinds: type[nn.Module]) -> Selector:
+    """The tensors that modules of these types (or subclasses) own."""
+    return _rule("type:" + "+".join(kind.__name__ for kind in kinds), lambda network: network.of_kind(kinds))
+
+
+def satisfying(predicate: Callable[[str], bool]) -> Selector:
+    """The tensors whose name satisfies a predicate."""
+    text = f"satisfying:{getattr(predicate, '__name__', predicate)}"
+    return _rule(text, lambda network: frozenset(filter(predicate, network.names)))
+
+
+def last_blocks(count: int) -> Selector:
+    """The last blocks, counted from the output: 1 is the classifier."""
+    return _blocks("last_blocks", count, lambda blocks: blocks[len(blocks) - count :])
+
+
+def first_blocks(count: int) -> Selector:
+    """The first blocks, counted from the input."""
+    return _blocks("first_blocks", count, lambda blocks: blocks[:count])
+
+
+def last_tensors(count: int) -> Selector:
+    """The last parameter tensors in the order of `module.parameters()`."""
+
+    def choose(network: Network, names: frozenset[str]) -> frozenset[str]:
+        if not 0 <= count <= len(network.parameters):
+            raise PartitaError(f"last_tensors({count}): the network has {len(network.parameters)} parameter tensors.")
+        return frozenset(network.parameters[len(network.parameters) - count :]) & names
+
+    return Selector(f"last_tensors:{count}", choose)
+
+
+def below(prefix: str, selector: Selector = NETWORK) -> Selector:
+    """A selection among the tensors under a prefix: `below("personal/", HEAD)` is `personal/fc.weight`, ..."""
+
+    def choose(network: Network, names: frozenset[str]) -> frozenset[str]:
+        inner = frozenset(name.removeprefix(prefix) for name in names if name.startswith(prefix))
+        return frozenset(prefix + name for name in selector(network, inner))
+
+    return Selector(f"{prefix}({selector})", choose)
+
+
+def _blocks(
+    kind: str, count: int, cut: Callable[[tuple[tuple[str, ...], ...]], tuple[tuple[str, ...], ...]]
+) -> Selector:
+    def choose(network: Network, names: frozenset[str]) -> frozenset[str]:
+        if not 0 <= count <= len(network.blocks):
+            raise PartitaError(f"{kind}({count}): the network has {len(network.blocks)} blocks.")
+        return frozenset(name for block in cut(network.blocks) for name in block) & names
+
+    return Selector(f"{kind}:{count}", choose)
+
+
+HEAD = group("head")
+BODY = Selector("body", (NETWORK & ~HEAD).choose)
+NORM = _rule("norm", lambda network: network.of_kind(NORMS))
+INPUT = Selector("input", first_blocks(1).choose)
+
+WEIGHTS = Selector("weights", lambda network, names: frozenset(n for n in names if not n.endswith("bias")))
+
+_NAMED = {str(s): s for s in (NOTHING, EVERYTHING, NETWORK, HEAD, BODY, NORM, INPUT, WEIGHTS)}
+_COUNTED = {"last_blocks": last_blocks, "first_blocks": first_blocks, "last_tensors": last_tensors}
+
+
+class _Parser:
+    """Reads alternatives of conjunctions of terms, from the left."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = re.findall(r"[()~&|,]|[^()~&|,\s]+", text)
+
+    def selector(self) -> Selector:
+        found = self.alternatives()
+        if self.tokens:
+            raise PartitaError(f"Selector {self.text!r}: {self.tokens[0]!r} is not expected here.")
+        return found
+
+    def alternatives(self) -> Selector:
+        found = self.conjunction()
+        while self.tokens and self.tokens[0] in "|,":
+            self.tokens.pop(0)
+            found = found | self.conjunction()
+        return found
+
+    def conjunction(self) -> Selector:
+        found = self.term()
+        while self.tokens and self.tokens[0] == "&":
+            self.tokens.pop(0)
+            found = found & self.term()
+        return found
+
+    def term(self) -> Selector:
+        token = self.tokens.pop(0) if self.tokens else ""
+        if token == "~":
+            return ~self.term()
+        if token == "(" or token.endswith("/"):
+            return self.bracketed(token)
+        if not token or token in ")&|,":
+            raise PartitaError(f"Selector {self.text!r}: a name is missing.")
+        return _named(token)
+
+    def bracketed(self, token: str) -> Selector:
+        if token != "(" and (not self.tokens or self.tokens.pop(0) != "("):
+            raise PartitaError(
+                f"Selector {self.text!r}: after {token!r} a selection is expected, as in {token}(network)."
+            )
+        found = self.alternatives()
+        if not self.tokens or self.tokens.pop(0) != ")":
+            raise PartitaError(f"Selector {self.text!r}: a bracket is not closed.")
+        return found if token == "(" else below(token, found)
+
+
+def _named(term: str) -> Selector:
+    kind, _, argument = term.partition(":")
+    if kind in _NAMED and not argument:
+        return _NAMED[kind]
+    if kind in _COUNTED and argument.isdecimal():
+        return _COUNTED[kind](int(argument))
+    if kind == "group" and argument:
+        return group(argument)
+    if kind == "type" and argument:
+        return of_type(*map(_module_type, argument.split("+")))
+    if argument:
+        known = [*_NAMED, *(f"{name}:N" for name in _COUNTED), "group:NAME", "type:NAME"]
+        raise PartitaError(unknown("selector", term, known))
+    return where(term)
+
+
+def _module_type(name: str) -> type[nn.Module]:
+    found = getattr(nn, name, None)
+    if not isinstance(found, type) or not issubclass(found, nn.Module):
+        raise PartitaError(f"torch.nn has no module type {name!r}.")
+    return found

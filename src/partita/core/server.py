@@ -1,0 +1,110 @@
+"""What does the server do? Say what a client downloads, and what the updates of a round do to its state.
+
+The state is named tensors too: the shared ones, and under `server/` what never leaves it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import torch
+from torch import Tensor
+
+from ..randomness import Moment
+from ..tensors import Tensors, network_name, prefixed, under
+from .network import Network
+from .optimizers import SGD, Optimizer
+
+PRIVATE = "server/"
+PART = 1 << 15
+
+
+@dataclass(frozen=True, eq=False)
+class Update:
+    """What a client uploads: values, for each of them perhaps a mask of the entries sent, and its size."""
+
+    client: int
+    values: Tensors
+    samples: int
+    batches: int
+    mask: Tensors | None = None
+
+
+class Server(Protocol):
+    @property
+    def sees_single_models(self) -> bool:
+        """Whether it uses single clients' updates, so that secure aggregation does not apply."""
+
+    def init(self, shared: Tensors, sizes: Sequence[int]) -> Tensors:
+        """The first state, from the initial shared tensors and the clients' numbers of samples."""
+
+    def download(self, state: Tensors, client: int, moment: Moment) -> Tensors: ...
+
+    def aggregate(self, state: Tensors, updates: Sequence[Update], moment: Moment, network: Network) -> Tensors: ...
+
+
+@dataclass(frozen=True)
+class Averaging:
+    """Follow the weighted mean of the clients' changes with an optimizer; SGD with rate 1 is their average."""
+
+    optimizer: Optimizer = SGD(1.0)
+    weights: Literal["samples", "uniform", "batches"] = "samples"
+    sees_single_models: bool = False
+
+    def init(self, shared: Tensors, sizes: Sequence[int]) -> Tensors:
+        state = {name: tensor.double() for name, tensor in shared.items()}
+        return shared | prefixed(PRIVATE, self.optimizer.init(state))
+
+    def download(self, state: Tensors, client: int, moment: Moment) -> Tensors:
+        return {name: tensor for name, tensor in state.items() if not name.startswith(PRIVATE)}
+
+    def aggregate(self, state: Tensors, updates: Sequence[Update], moment: Moment, network: Network) -> Tensors:
+        shared = self.download(state, -1, moment)
+        gradient = pseudo_gradient(shared, updates, self.weights)
+        wide = {name: shared[name].double() for name in gradient}
+        # Running statistics are means, not weights: they have no gradient that an optimizer could follow.
+        means = {
+            name: wide.pop(name) - gradient.pop(name) for name in list(wide) if network_name(name) in network.buffers
+        }
+        new, kept = self.optimizer.update(wide, gradient, under(PRIVATE, state), moment, network)
+        changed = {name: tensor.to(shared[name].dtype) for name, tensor in {**new, **means}.items()}
+        return state | changed | prefixed(PRIVATE, kept)
+
+
+def pseudo_gradient(shared: Tensors, updates: Sequence[Update], weights: str = "samples") -> Tensors:
+    """The mean of (old - new) over those who sent an entry, in float64 and in the order of client ids.
+
+    Of differences, so that what no client changed stays as it is to the bit; what nobody sent has none.
+    """
+    found: Tensors = {}
+    ordered = sorted(updates, key=lambda update: update.client)
+    for name in dict.fromkeys(name for update in ordered for name in update.values):
+        sending = [update for update in ordered if name in update.values]
+        values = [update.values[name].reshape(-1) for update in sending]
+        masks = [None if update.mask is None else update.mask.get(name) for update in sending]
+        each = [1.0 if weights == "uniform" else float(getattr(update, weights)) for update in sending]
+        old = shared[name].reshape(-1)
+        parts = [
+            _mean_change(
+                old[part], [v[part] for v in values], [m if m is None else m.reshape(-1)[part] for m in masks], each
+            )
+            # In parts that stay in the processor's cache, however many clients there are.
+            for part in (slice(at, at + PART) for at in range(0, len(old), PART))
+        ]
+        found[name] = torch.cat(parts).view(shared[name].shape) if parts else shared[name].double()
+    return found
+
+
+def _mean_change(
+    old: Tensor, values: Sequence[Tensor], masks: Sequence[Tensor | None], weights: Sequence[float]
+) -> Tensor:
+    wide = old.double()
+    total, sent = torch.zeros_like(wide), 0.0 if all(mask is None for mask in masks) else torch.zeros_like(wide)
+    difference = torch.empty_like(wide)
+    for value, mask, weight in zip(values, masks, weights, strict=True):
+        torch.sub(wide, difference.copy_(value), out=difference)
+        total.add_(difference if mask is None else difference.mul_(mask), alpha=weight)
+        sent = sent + (weight if mask is None else weight * mask)
+    if isinstance(sent, float):
+        return total / sent if sent > 0 else torch.zeros_like(total)
+    return torch.where(sent > 0, total / sent.clamp(min=torch.finfo(torch.float64).tiny), 0.0)

@@ -1,0 +1,150 @@
+"""What is to be learned? A network, a loss and how to measure it; nothing of clients or rounds."""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn import functional as F
+
+from ..errors import PartitaError
+from ..tensors import Tensors, only
+from .network import BATCH_NORMS, network_of, tensors_of
+from .objectives import Loss, Measure, classification
+from .samples import Samples
+from .selectors import matches
+
+Buffers = Literal["follow", "local", "batch"]
+
+
+class Task:
+    """A network made functional: its weights are arguments, the module itself holds none that matter.
+
+    `buffers` says what becomes of running statistics: `follow` (shared or personal as their layer is), `local` (they
+    never leave the client) or `batch` (there are none: statistics of the batch, also in use). `frozen_norm` says
+    whether norm layers that a phase does not train keep updating their statistics (`train`) or not (`eval`).
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        *,
+        loss: Loss = F.cross_entropy,
+        measure: Measure = classification,
+        groups: Mapping[str, str | tuple[str, ...]] | None = None,
+        buffers: Buffers = "follow",
+        frozen_norm: Literal["train", "eval"] = "train",
+        device: str = "cpu",
+    ) -> None:
+        self.module = deepcopy(module)
+        self.device = torch.device(device)
+        if self.device.type != "cpu":
+            self.module.to(self.device)
+        if buffers == "batch":
+            _without_running_statistics_(self.module)
+        self.loss = loss
+        self.measure = measure
+        self.buffers = buffers
+        self.frozen_norm = frozen_norm
+        self.network = network_of(self.module, matches, groups or {})
+        self.weights: Tensors = {
+            name: tensor.detach().clone(memory_format=torch.contiguous_format)
+            for name, tensor in tensors_of(self.module).items()
+        }
+        self.memo: dict[nn.Module, Any] = {}
+        """What an engine found out about parts of the module."""
+        self.layout = _layout(self.module)
+        for tensor in self.module.parameters():
+            if tensor.dim() == 4:
+                tensor.data = tensor.data.contiguous(memory_format=self.layout)
+
+    def outputs(self, weights: Tensors, inputs: Tensor) -> Tensor:
+        """The network's answer, in the mode last set. Running statistics among the weights are updated in place."""
+        result: Tensor = functional_call(self.module, weights, (inputs,))
+        return result
+
+    def place(self, tensors: Tensors) -> Tensors:
+        """The tensors where the network is."""
+        return {name: tensor.to(self.device) for name, tensor in tensors.items()}
+
+    def load_(self, weights: Tensors) -> Tensors:
+        """Puts values into the module itself, to be used in place; returns its own tensors by name."""
+        held = only(dict(self.module.named_parameters()) | dict(self.module.named_buffers()), weights)
+        with torch.no_grad():
+            for name, tensor in held.items():
+                tensor.copy_(weights[name])
+        return held
+
+    def features(self, weights: Tensors, inputs: Tensor) -> Tensor:
+        """What the head receives."""
+        seen: list[Tensor] = []
+        handle = self.head.register_forward_pre_hook(lambda _, arguments: seen.append(arguments[0]))
+        try:
+            self.outputs(weights, inputs)
+        finally:
+            handle.remove()
+        return seen[0]
+
+    def head_outputs(self, weights: Tensors, features: Tensor) -> Tensor:
+        """What the head makes of features."""
+        own = {name.rpartition(".")[2]: weights[name] for name in self.network.groups["head"]}
+        if own.keys() != {name for name, _ in self.head.named_parameters()}:
+            raise PartitaError("The head shares weights with another layer; this method needs a head of its own.")
+        result: Tensor = functional_call(self.head, own, (features,))
+        return result
+
+    @property
+    def head(self) -> nn.Module:
+        names = self.network.groups["head"]
+        modules = {id(owner): owner for owner in (self.network.owners[name] for name in names)}
+        if len(modules) != 1:
+            raise PartitaError(
+                f"The head ({', '.join(names)}) spans {len(modules)} modules; this method needs one. "
+                "Declare it with Task(groups={'head': 'NAME.*'})."
+            )
+        return next(iter(modules.values()))
+
+    def train_(self, trained: frozenset[str]) -> None:
+        """Training mode; norm layers whose parameters are not trained are frozen if the task says so."""
+        self.module.train()
+        if self.frozen_norm == "eval":
+            moving = {id(self.network.owners[name]) for name in trained if name in self.network.owners}
+            for name in self.network.parameters:
+                owner = self.network.owners[name]
+                if isinstance(owner, BATCH_NORMS) and id(owner) not in moving:
+                    owner.eval()
+
+    def evaluate_(self) -> None:
+        self.module.eval()
+
+    def accuracy(self, weights: Tensors, samples: Samples, batch: int = 512) -> float:
+        """The share of correct answers, without a change of state."""
+        self.evaluate_()
+        with torch.no_grad():
+            sums = [
+                self.measure(self.outputs(weights, part.inputs), part.targets)
+                for part in (samples.take(slice(at, at + batch)) for at in range(0, len(samples), batch))
+            ]
+        if any("correct" not in each for each in sums):
+            raise PartitaError("This method needs an accuracy; a regression has none.")
+        return sum(each["correct"] for each in sums) / sum(each["count"] for each in sums)
+
+
+def _layout(module: nn.Module) -> torch.memory_format:
+    """How images lie in memory: convolutions are fastest with the channels of a pixel side by side.
+
+    Not with group norm: where what comes before it is frozen, torch's gradient of it in that layout crashes (2.13).
+    """
+    kinds = {type(part) for part in module.modules()}
+    suited = any(issubclass(kind, nn.Conv2d) for kind in kinds) and not any(issubclass(k, nn.GroupNorm) for k in kinds)
+    return torch.channels_last if suited else torch.contiguous_format
+
+
+def _without_running_statistics_(module: nn.Module) -> None:
+    for part in module.modules():
+        if isinstance(part, nn.modules.batchnorm._NormBase):
+            part.track_running_stats = False
+            for name in ("running_mean", "running_var", "num_batches_tracked"):
+                part.register_buffer(name, None)

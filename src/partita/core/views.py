@@ -1,0 +1,48 @@
+"""How do a client's tensors make the weights of the network? Mostly they are the weights."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..tensors import Tensors, under
+from .network import Network
+from .selectors import Selector, below
+
+
+@dataclass(frozen=True)
+class View:
+    """`weights` makes the network's weights; `place` says which tensors stand for a part of the network.
+
+    A view hands running statistics on as they are, never as a mixture: training updates them in place.
+    """
+
+    text: str
+    weights: Callable[[Tensors, Network], Tensors]
+    place: Callable[[Selector], Selector]
+    direct: bool = False
+    """Whether each weight of the network is one of the tensors."""
+
+    def sources(self, tensors: Tensors, network: Network) -> dict[str, str]:
+        """For each weight of the network the tensor that it is, where it is made of one alone."""
+        # Of other objects than the tensors, since one tensor may have several names.
+        stand_ins = {name: tensor.view_as(tensor) for name, tensor in tensors.items()}
+        known = {id(tensor): name for name, tensor in stand_ins.items()}
+        weights = self.weights(stand_ins, network)
+        return {name: known[id(weight)] for name, weight in weights.items() if id(weight) in known}
+
+
+PLAIN = View(
+    "plain",
+    weights=lambda tensors, network: {name: tensor for name, tensor in tensors.items() if "/" not in name},
+    place=lambda selector: selector,
+    direct=True,
+)
+
+
+def copy(prefix: str) -> View:
+    """A second set of weights beside the network's, under a prefix."""
+    return View(
+        f"copy {prefix}",
+        weights=lambda tensors, network: under(prefix, tensors),
+        place=lambda selector: below(prefix, selector),
+        direct=True,
+    )

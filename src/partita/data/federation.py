@@ -1,0 +1,232 @@
+"""Who takes part, and with which data? Clients by number, each with three disjoint roles of data."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..core.objectives import Problem
+from ..core.samples import Preparation, Samples
+from ..errors import PartitaError
+from ..randomness import derive, generator
+from .duplicates import check_duplicates
+from .pool import Pool, Texts
+from .split import Role, Rows, Share, Split
+from .splits.dirichlet import dirichlet
+from .splits.natural import natural
+from .text import encode
+
+
+@dataclass(frozen=True, eq=False)
+class ClientData:
+    """A client's samples by role; no sample has two."""
+
+    train: Samples
+    validation: Samples
+    test: Samples
+
+
+@dataclass(frozen=True, eq=False)
+class Federation:
+    """All samples in one place, and for each client the rows of each role."""
+
+    samples: Samples
+    roles: Sequence[Mapping[Role, Tensor]]
+    classes: int
+    name: str = "data"
+    kind: Problem = "classification"
+    facts: Mapping[str, int] = field(default_factory=dict)
+    """What networks may ask for beside shape and classes."""
+    label_sets: Sequence[Tensor] = ()
+    """Where every client numbers its own classes: for each client the classes it has."""
+    newcomers: frozenset[int] = frozenset()
+    """Clients that never train, held out to see how new ones fare."""
+    names: Sequence[str] = ()
+    origin: Mapping[str, object] = field(default_factory=dict)
+    """Where the division came from: data, split, settings, seed and what was done; the head of its manifest."""
+
+    def __len__(self) -> int:
+        return len(self.roles)
+
+    def __getitem__(self, client: int) -> ClientData:
+        samples = self.samples
+        if self.label_sets:
+            samples = samples.relabelled(self.label_sets[client], self.classes)
+        return ClientData(**{role: samples.take(rows) for role, rows in self.roles[client].items()})
+
+    def classes_of(self, client: int) -> int:
+        """How many classes a client's network tells apart."""
+        return len(self.label_sets[client]) if self.label_sets else self.classes
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        """The number of training samples of each client."""
+        return [len(roles["train"]) for roles in self.roles]
+
+    def size(self, client: int) -> int:
+        """The number of training samples of a client."""
+        return self.sizes[client]
+
+    @property
+    def metric(self) -> str:
+        """What a score is: accuracy, or the root of the mean squared error."""
+        return "RMSE" if self.kind == "regression" else "accuracy"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one input."""
+        return tuple(self.samples.stored.shape[1:])
+
+    def sample_of_training(self, fraction: float, seed: int) -> Samples:
+        """A random fraction of the training data of all who train, for a server that holds some."""
+        everything = torch.cat([roles["train"] for at, roles in enumerate(self.roles) if at not in self.newcomers])
+        count = int(fraction * len(everything) + 1e-9)
+        order = torch.randperm(len(everything), generator=generator(seed, "server data"))
+        return self.samples.take(everything[order[:count]])
+
+
+def federate(
+    pool: Pool,
+    split: Split | None = None,
+    *,
+    validation: float = 0.2,
+    newcomers: int = 0,
+    own_labels: bool = False,
+    standardize: bool = False,
+    crop: int = 0,
+    flip: bool = False,
+    vocabulary: int | None = None,
+    length: int | None = None,
+    most_duplicates: float = 0.01,
+    seed: int = 0,
+) -> Federation:
+    """Divide a pool among clients: by default as they are in the data, else by Dirichlet(0.1) among 20.
+
+    `validation` is the part of each client's training rows that is held out. `newcomers` clients, drawn at random,
+    never train. With `own_labels` each client numbers only the classes it has, so that heads may differ in size.
+    `standardize` gives every entry of an input mean 0 and deviation 1 over the training rows; `crop` and `flip` augment
+    images in training. Texts become numbers with the words of the training part alone: at most `vocabulary` of them,
+    `length` words of each text. Rows that stand in train and in test are counted, and above a share of
+    `most_duplicates` refused.
+    """
+    if not 0 <= validation < 1:
+        raise PartitaError(f"A validation part of {validation}: it must be at least 0 and below 1.")
+    split = split or default_split(pool)
+    assignment = split(pool, seed)
+    roles = [_roles(share, pool, validation, seed, client) for client, share in enumerate(assignment.shares)]
+    _check_roles(pool, split, roles)
+    notes = [*assignment.notes, *check_duplicates(pool, roles, most_duplicates)]
+    inputs, facts = pool.inputs, dict(pool.facts)
+    targets, classes = pool.targets, pool.classes
+    if isinstance(inputs, Texts):
+        training = torch.cat([each["train"] for each in roles])
+        inputs, targets, words = encode(inputs, targets, pool.kind, training.numpy(), vocabulary, length or pool.length)
+        facts["vocabulary"] = words
+        classes = words if pool.kind == "next_word" else classes
+    preparation = pool.preparation
+    if standardize:
+        preparation = _standardizing(Samples(inputs, targets), torch.cat([each["train"] for each in roles]))
+    if crop or flip:
+        preparation = Preparation(preparation.mean, preparation.std, crop, flip)
+    held_out = assignment.newcomers
+    if held_out is None:
+        if not 0 <= newcomers < len(roles):
+            raise PartitaError(f"{newcomers} newcomers of {len(roles)} clients: at least one must be left to train.")
+        order = np.random.RandomState(derive(seed, "newcomers") % 2**32).permutation(len(roles))
+        held_out = frozenset(order[:newcomers].tolist())
+    return Federation(
+        samples=Samples(inputs, targets, preparation=preparation),
+        roles=_in_one_piece(roles),
+        classes=classes,
+        name=pool.name,
+        kind=pool.kind,
+        facts=facts,
+        newcomers=held_out,
+        label_sets=_label_sets(pool, roles) if own_labels else (),
+        names=[share.name or str(client) for client, share in enumerate(assignment.shares)],
+        origin={
+            "data": pool.name,
+            "split": {"name": split.name, **split.settings},
+            "seed": seed,
+            "validation": validation,
+            "notes": notes,
+        },
+    )
+
+
+def default_split(pool: Pool) -> Split:
+    """As clients are in the data, else by Dirichlet(0.1) among 20."""
+    return dirichlet() if pool.clients is None else natural()
+
+
+def _roles(share: Share, pool: Pool, validation: float, seed: int, client: int) -> dict[Role, Tensor]:
+    train, validated = share.train, share.validation
+    if validated is None:
+        draw = np.random.RandomState(derive(seed, "validation", client) % 2**32)
+        labels = pool.targets.numpy()[train] if pool.kind == "classification" else np.zeros(len(train), dtype=np.int64)
+        chosen = stratified(labels, validation, draw)
+        train, validated = train[~chosen], train[chosen]
+    rows: dict[Role, Rows] = {"train": train, "validation": validated, "test": share.test}
+    return {role: torch.from_numpy(np.ascontiguousarray(each, dtype=np.int64)) for role, each in rows.items()}
+
+
+def _in_one_piece(roles: Sequence[Mapping[Role, Tensor]]) -> list[dict[Role, Tensor]]:
+    """The same rows as parts of one tensor, so that processes share one piece of memory and not thousands."""
+    sizes = [len(rows) for each in roles for rows in each.values()]
+    parts = iter(torch.split(torch.cat([rows for each in roles for rows in each.values()]), sizes))
+    return [{role: next(parts) for role in each} for each in roles]
+
+
+def _standardizing(samples: Samples, training: Tensor) -> Preparation:
+    """(x - mean) / (deviation + 1e-6) for each entry, as Pillutla et al. do with EMNIST."""
+    if not samples.stored.is_floating_point() and samples.stored.dtype != torch.uint8:
+        raise PartitaError("Only numbers and images can be standardized; these inputs are indices or words.")
+    total, squares = torch.zeros((), dtype=torch.float64), torch.zeros((), dtype=torch.float64)
+    for rows in torch.split(training, 4096):
+        # In parts: all inputs at once, in double precision, would take eight times the memory of images.
+        values = samples.take(rows).inputs.double()
+        total, squares = total + values.sum(0), squares + values.square().sum(0)
+    mean = total / len(training)
+    deviation = (squares / len(training) - mean.square()).clamp(min=0).sqrt()
+    kind = torch.get_default_dtype()
+    return Preparation(mean.to(kind), (deviation + 1e-6).to(kind))
+
+
+def _label_sets(pool: Pool, roles: Sequence[Mapping[Role, Tensor]]) -> list[Tensor]:
+    if pool.kind != "classification":
+        raise PartitaError(f"{pool.name} has no classes, so that clients cannot number their own.")
+    return [torch.unique(pool.targets[torch.cat(list(each.values()))]) for each in roles]
+
+
+def stratified(labels: np.ndarray, fraction: float, draw: np.random.RandomState) -> np.ndarray:
+    """Marks a fraction of the rows, of each class alike as far as whole numbers allow; fewer than 5 rows: none."""
+    chosen = np.zeros(len(labels), dtype=bool)
+    count = min(round(fraction * len(labels)), len(labels) - 1)
+    if fraction <= 0 or len(labels) < 5 or count < 1:
+        return chosen
+    classes, sizes = np.unique(labels, return_counts=True)
+    exact = sizes * count / len(labels)
+    whole = np.floor(exact).astype(int)
+    largest = np.argsort(-(exact - whole), kind="stable")[: count - whole.sum()]
+    whole[largest] += 1
+    for label, number in zip(classes, whole, strict=True):
+        chosen[draw.permutation(np.flatnonzero(labels == label))[:number]] = True
+    return chosen
+
+
+def _check_roles(pool: Pool, split: Split, roles: Sequence[Mapping[Role, Tensor]]) -> None:
+    needed: tuple[Role, ...] = ("train", "test")
+    for role in needed:
+        lacking = [client for client, each in enumerate(roles) if not len(each[role])]
+        if lacking:
+            listed = ", ".join(map(str, lacking[:10]))
+            raise PartitaError(
+                f"{split.name} on {pool.name}: {len(lacking)} clients have no {role} samples ({listed}). Take fewer "
+                "clients, or a larger minimum."
+            )
+    used = torch.cat([rows for each in roles for rows in each.values()])
+    if len(torch.unique(used)) != len(used):
+        raise PartitaError(f"{split.name} on {pool.name}: a sample was given out twice.")

@@ -1,0 +1,194 @@
+"""What data are there, before they are divided among clients?"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from ..core.objectives import Problem
+from ..core.samples import AS_STORED, Preparation
+from ..errors import PartitaError
+
+Array = npt.NDArray[np.generic]
+
+
+@dataclass(frozen=True, eq=False)
+class Texts:
+    """Texts as numbers of words, one after another: text i is tokens[bounds[i]:bounds[i + 1]]."""
+
+    tokens: npt.NDArray[np.int32]
+    bounds: npt.NDArray[np.int64]
+    words: Sequence[str]
+
+    def __len__(self) -> int:
+        return len(self.bounds) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Samples with their labels; where known, which client each belongs to and whether it is of the official test set.
+
+    `inputs` are numbers, or texts that become numbers when the training part is known. `facts` are what networks may
+    ask for beside shape and classes, for instance the number of items.
+    """
+
+    name: str
+    inputs: Tensor | Texts
+    targets: Tensor
+    classes: int
+    kind: Problem = "classification"
+    clients: Tensor | None = None
+    client_names: Sequence[str] = ()
+    official_test: Tensor | None = None
+    preparation: Preparation = AS_STORED
+    length: int | None = None
+    """How many words of a text are looked at, unless told otherwise."""
+    facts: Mapping[str, int] = field(default_factory=dict)
+    rows_identify: bool = True
+    """Whether equal inputs mean the same sample. Not so for ratings: many people rate the same film."""
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def rows(self, *, test: bool) -> npt.NDArray[np.int64]:
+        """Indices of the official test set, or of all else."""
+        if self.official_test is None:
+            raise PartitaError(
+                f"{self.name} has no official test set. Take a split that cuts one for each client: iid or dirichlet."
+            )
+        return np.flatnonzero(self.official_test.numpy() == test)
+
+    def normalized(self, mean: Sequence[float], std: Sequence[float]) -> "Pool":
+        """With inputs normalised by channel."""
+        if min(std) <= 0:
+            raise PartitaError(f"{self.name}: a standard deviation of {min(std)}; it must be above 0.")
+        shape = (-1, *(1,) * (self.inputs.ndim - 2)) if isinstance(self.inputs, Tensor) else (-1,)
+        kind = torch.get_default_dtype()
+        preparation = replace(
+            self.preparation,
+            mean=torch.tensor(mean, dtype=kind).reshape(shape),
+            std=torch.tensor(std, dtype=kind).reshape(shape),
+        )
+        return replace(self, preparation=preparation)
+
+
+def pool(
+    name: str,
+    inputs: Array,
+    targets: Array,
+    *,
+    classes: int | None = None,
+    kind: Problem = "classification",
+    clients: Array | None = None,
+    official_test: Array | None = None,
+    facts: Mapping[str, int] | None = None,
+    rows_identify: bool = True,
+) -> Pool:
+    """Plain arrays as a pool. Images may be (count, height, width[, channels]) of bytes; they become channels first."""
+    values = _numbers(name, "inputs", _channels_first(inputs))
+    if values.is_floating_point():
+        values = values.to(torch.get_default_dtype())
+    elif values.dtype != torch.uint8:
+        values = values.to(torch.int64)
+    labels = targets_of(name, targets, kind)
+    owners, names = number_clients(clients)
+    return Pool(
+        name,
+        values,
+        labels,
+        count_classes(labels, kind) if classes is None else classes,
+        kind=kind,
+        clients=owners,
+        client_names=names,
+        official_test=None if official_test is None else torch.from_numpy(official_test.astype(bool)),
+        facts=facts or {},
+        rows_identify=rows_identify,
+    )
+
+
+def targets_of(name: str, targets: Array, kind: Problem) -> Tensor:
+    """Targets of the type that the loss wants; labels of classes must be one whole number for each row."""
+    labels = _numbers(name, "targets", targets)
+    if kind == "regression":
+        return labels.to(torch.get_default_dtype())
+    if kind == "classification" and labels.ndim != 1:
+        raise PartitaError(
+            f"{name}: the targets have shape {tuple(labels.shape)}. Give one label for each row, the number of its "
+            "class: argmax(1) of one-hot rows."
+        )
+    whole = labels.to(torch.int64)
+    if labels.is_floating_point() and len(wrong := torch.nonzero(whole != labels)):
+        row = int(wrong[0, 0])
+        raise PartitaError(f"{name}: the label of row {row} is {labels[row].tolist()}, not the number of a class.")
+    return whole
+
+
+def count_classes(labels: Tensor, kind: Problem) -> int:
+    """As many classes as the largest label says."""
+    return 1 if kind == "regression" else int(labels.max()) + 1 if labels.numel() else 0
+
+
+def number_clients(clients: Array | None) -> tuple[Tensor | None, Sequence[str]]:
+    """Client ids as numbers from 0, and what each was called."""
+    if clients is None:
+        return None, ()
+    unique, numbers = np.unique(clients, return_inverse=True)
+    return torch.from_numpy(numbers.astype(np.int64)), tuple(map(str, unique.tolist()))
+
+
+def _numbers(name: str, what: str, values: Array) -> Tensor:
+    if values.dtype.kind not in "biuf" or values.ndim == 0:
+        raise PartitaError(
+            f"{name}: the {what} are of type {values.dtype} and shape {values.shape}. Give an array of numbers with a "
+            "row for each sample."
+        )
+    # Torch takes only the machine's byte order, and warns of arrays that cannot be written.
+    return torch.from_numpy(np.require(values, values.dtype.newbyteorder("="), ["C", "W"]))
+
+
+def _channels_first(inputs: Array) -> Array:
+    if inputs.dtype == np.uint8 and inputs.ndim == 3:
+        return inputs[:, None]
+    if inputs.dtype == np.uint8 and inputs.ndim == 4 and inputs.shape[-1] in (1, 3):
+        return inputs.transpose(0, 3, 1, 2)
+    return inputs
+
+
+def _check(pool: Pool) -> None:
+    count = len(pool.targets)
+    if count == 0:
+        raise PartitaError(f"{pool.name}: there are no samples.")
+    for what, length in (
+        ("inputs", len(pool.inputs)),
+        ("clients", len(pool.clients) if pool.clients is not None else count),
+        ("official_test", len(pool.official_test) if pool.official_test is not None else count),
+    ):
+        if length != count:
+            raise PartitaError(f"{pool.name}: {length} {what}, but {count} targets. They must be of the same length.")
+    if isinstance(pool.inputs, Tensor) and pool.inputs.is_floating_point():
+        _check_finite(f"{pool.name}: inputs", pool.inputs)
+    if pool.kind == "regression":
+        _check_finite(f"{pool.name}: targets", pool.targets)
+    elif pool.kind == "classification":
+        wrong = torch.nonzero((pool.targets < 0) | (pool.targets >= pool.classes)).flatten()
+        if len(wrong):
+            row = int(wrong[0])
+            raise PartitaError(
+                f"{pool.name}: the label of row {row} is {int(pool.targets[row])}, outside 0..{pool.classes - 1} "
+                f"({len(wrong)} such rows). Number the classes from 0, or say how many there are."
+            )
+
+
+def _check_finite(what: str, values: Tensor) -> None:
+    finite = torch.isfinite(values).reshape(len(values), -1).all(1)
+    if not bool(finite.all()):
+        row = int(torch.nonzero(~finite)[0])
+        raise PartitaError(
+            f"{what}: row {row} holds a value that is not a finite number ({int((~finite).sum())} such rows)."
+        )

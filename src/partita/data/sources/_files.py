@@ -1,0 +1,106 @@
+"""How are files read that may stand in a folder or in an archive? In memory; only databases are unpacked to disk."""
+
+import gzip
+import lzma
+import os
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path, PurePosixPath
+
+from ...errors import PartitaError
+from ..arrays import reading
+from ..download import CHUNK, progress_lines
+
+
+def read_bytes(path: Path) -> bytes:
+    """A file's content, decompressed where its name ends in .gz."""
+    with reading(path, "a gzip file" if path.suffix == ".gz" else "a file"):
+        return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+
+
+class Tree:
+    """A folder, or a zip file looked at like one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._archive: zipfile.ZipFile | None = None
+        if not path.is_dir():
+            with reading(path, "a zip file"):
+                self._archive = zipfile.ZipFile(path)
+        self._names = frozenset(self._archive.namelist() if self._archive else ())
+        self._folders: dict[str, list[str]] = {}
+        for name in sorted(self._names):
+            self._folders.setdefault(name.rpartition("/")[0], []).append(name)
+
+    def __enter__(self) -> "Tree":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._archive:
+            self._archive.close()
+
+    def has(self, name: str) -> bool:
+        return name in self._names if self._archive else (self.path / name).is_file()
+
+    def read(self, name: str) -> bytes:
+        """A file by its path below this one; never one outside."""
+        plain(name, self.path)
+        if not self.has(name):
+            raise PartitaError(f"{self.path} has no file {name}.")
+        if self._archive is None:
+            return read_bytes(self.path / name)
+        with reading(f"{self.path}: {name}", "a part of a zip file"):
+            content = self._archive.read(name)
+            return gzip.decompress(content) if name.endswith(".gz") else content
+
+    def files(self, folder: str) -> list[str]:
+        """The files that stand in a folder, in order."""
+        if self._archive is None:
+            base = self.path / folder
+            return [f"{folder}/{each}" for each in sorted(os.listdir(base))] if base.is_dir() else []
+        return [name for name in self._folders.get(folder, ()) if not name.endswith("/")]
+
+
+def plain(name: str, where: Path | str) -> str:
+    """A name that stays below the folder it is looked up in."""
+    path = PurePosixPath(name)
+    if not name or path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name:
+        raise PartitaError(f"{where} names the file {name!r}, which is not a path below the data's folder.")
+    return name
+
+
+def read_tar(path: Path, names: Sequence[str]) -> dict[str, bytes]:
+    """These members of a tar file, in one pass; all others are skipped."""
+    found: dict[str, bytes] = {}
+    for name, content in tar_files(path, names.__contains__):
+        found[name] = content
+        if len(found) == len(names):
+            return found
+    lacking = [name for name in names if name not in found]
+    raise PartitaError(f"{path} lacks {', '.join(lacking)}. Is it another archive, or truncated? Get it again.")
+
+
+def tar_files(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:
+    """The wanted files of a tar file, by name; links and all others are skipped."""
+    with reading(path, "a tar file"), tarfile.open(path) as archive:
+        for member in archive:
+            name = member.name.removeprefix("./")
+            if member.isfile() and wanted(name):
+                content = archive.extractfile(member)
+                assert content is not None
+                yield name, content.read()
+
+
+def unpacked(path: Path) -> Path:
+    """The file that a .lzma file holds, beside it; it gets its name only when it is whole."""
+    target = path.with_suffix("")
+    part, report = target.with_name(target.name + ".part"), progress_lines()
+    with reading(path, "an LZMA file"), lzma.open(path) as source, part.open("wb") as file:
+        try:
+            while block := source.read(CHUNK):
+                file.write(block)
+                report(f"{target.name} is unpacked", file.tell(), None)
+        except lzma.LZMAError as problem:
+            raise ValueError(problem) from problem
+    return part.replace(target)

@@ -1,0 +1,130 @@
+"""How do the pictures of Google Landmarks v2 come here? Archive by archive; of each only the listed ones are kept.
+
+They are a small part of a large collection, and no list says which archive holds which. An archive is removed when its
+pictures are taken out, and a note says that it is done: an interrupted download goes on where it was.
+"""
+
+import re
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+
+from ...errors import PartitaError
+from ..download import Remote, Report, cache_folder, data_folders, fetch, find, obtain, progress_lines, read_page
+from ._files import Tree, plain, tar_files
+from ._tables import csv_rows, text_stream
+
+# TensorFlow Federated lists the MD5 (simulation/datasets/gldv2.py).
+LISTS = Remote(
+    "gldv2/landmarks-user-160k.zip",
+    "https://storage.googleapis.com/gresearch/federated-vision-datasets/landmarks-user-160k.zip",
+    "53c36bd7d5fc12f927af2820b7e4a57c",
+)
+TABLE, TEST = "federated_train.csv", "test.csv"
+# Described in https://github.com/cvdfoundation/google-landmark
+HOME = "https://s3.amazonaws.com/google-landmark/"
+ARCHIVES = 500
+# About, in bytes: the home says 1 GB for each; the lists name one in 22 of the 4,132,914 pictures.
+ARCHIVE_SIZE, KEPT_SIZE = 1_000_000_000, 44_000_000
+
+
+def fetch_landmarks(allowed: bool) -> Path:
+    """The table of training pictures; it gets its name when the pictures of all archives are there."""
+    folder = cache_folder() / "gldv2"
+    note = folder / "archives_done.txt"
+    done = set(note.read_text(encoding="utf-8").splitlines()) if note.exists() else set()
+    left = [number for number in range(ARCHIVES) if _name(number) not in done]
+    plan = (
+        f"{len(left)} of its {ARCHIVES} archives are to be downloaded, about {_gigabytes(len(left) * ARCHIVE_SIZE)}, "
+        f"of which about {_gigabytes(len(left) * KEPT_SIZE)} of pictures are kept in {folder}"
+    )
+    if not allowed:
+        raise PartitaError(
+            f"gldv2 is not here, and it is large: {plan}. To start that, and to go on with it after an interruption: "
+            f"partita data show gldv2 fetch=true. If you have it, put gldv2.npz, or the folder gldv2 with {TABLE} and "
+            f"the pictures in train/a/b/c, into {data_folders()[0]}, or set PARTITA_DATA to their folder."
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    _check_space(folder, len(left) * KEPT_SIZE + 2 * ARCHIVE_SIZE)
+    print(f"gldv2: {plan}.", file=sys.stderr)
+    with Tree(obtain([LISTS])[0]) as lists:
+        pictures = _listed(lists)
+        report = progress_lines()
+        for number in left:
+            archive = _obtain_archive(number, report)
+            _keep(archive, pictures, folder / "train")
+            if folder in archive.parents:
+                archive.unlink()
+            with note.open("a", encoding="utf-8") as file:
+                file.write(f"{_name(number)}\n")
+        part = folder / f"{TABLE}.part"
+        part.write_bytes(lists.read(_inside(TABLE)))
+    return part.replace(folder / TABLE)
+
+
+def file_of(image: str) -> str:
+    """Pictures lie in folders by the first three characters of their names."""
+    if len(image) < 3:
+        raise PartitaError(f"gldv2: {image!r} is not the id of a picture.")
+    return f"{image[0]}/{image[1]}/{image[2]}/{image}.jpg"
+
+
+def _name(number: int) -> str:
+    return f"images_{number:03d}.tar"
+
+
+def _inside(table: str) -> str:
+    return f"{PurePosixPath(LISTS.name).stem}/{table}"
+
+
+def _gigabytes(size: float) -> str:
+    return f"{size / 1e9:.0f} GB"
+
+
+def _check_space(folder: Path, needed: int) -> None:
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise PartitaError(
+            f"gldv2 needs about {_gigabytes(needed)} in {folder}, and that disk has {_gigabytes(free)} free. Make "
+            "room, or set XDG_CACHE_HOME to a folder on a larger disk."
+        )
+
+
+def _listed(lists: Tree) -> dict[str, str]:
+    """Every listed picture's path by its file name; test pictures too, lest somebody must download all that again."""
+    pictures = {}
+    for table in (TABLE, TEST):
+        where = f"{lists.path}: {table}"
+        for _, (image,) in csv_rows(text_stream(lists.read(_inside(table))), where, ["image_id"]):
+            file = plain(file_of(image), where)
+            pictures[PurePosixPath(file).name] = file
+    return pictures
+
+
+def _obtain_archive(number: int, report: Report) -> Path:
+    """An archive that somebody put in place, or else fetched and checked."""
+    name = f"gldv2/{_name(number)}"
+    if found := find(name):
+        return found
+
+    def told(file: str, at_hand: int, total: int | None) -> None:
+        report(f"{file}, archive {number + 1} of {ARCHIVES}", at_hand, total)
+
+    address = f"{HOME}md5sum/train/md5.images_{number:03d}.txt"
+    # As md5sum writes it, the hash comes first.
+    published = re.match(r"[0-9a-f]{32}\b", read_page(address, [name]))
+    if published is None:
+        raise PartitaError(f"{address} does not begin with an MD5. Try again later.")
+    return fetch(Remote(name, f"{HOME}train/{_name(number)}", published[0]), cache_folder(), told)
+
+
+def _keep(archive: Path, pictures: Mapping[str, str], folder: Path) -> None:
+    """Write the listed pictures of an archive where their names in the lists say, whatever the archive says."""
+    for name, content in tar_files(archive, lambda name: PurePosixPath(name).name in pictures):
+        target = folder / pictures[PurePosixPath(name).name]
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+        except OSError as problem:
+            raise PartitaError(f"Cannot write {target}: {problem}. Try again to go on with this archive.") from problem

@@ -1,0 +1,102 @@
+"""How are tables read? Rows of csv or of JSON-lines, with errors that name file, row and column."""
+
+import csv
+import gzip
+import io
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TextIO
+
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import PartitaError, unknown
+from ..arrays import reading
+
+Rows = Iterator[tuple[int, list[str]]]
+"""The number of the line, and the values of the columns asked for."""
+
+
+def rows_of(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> Rows:
+    """The columns asked for of a .csv or .jsonl file, which may be compressed by gzip.
+
+    Values of optional columns are empty where the file does not have them.
+    """
+    form = path.name.removesuffix(".gz")
+    with reading(path, "text"), open_text(path) as stream:
+        read = _json_rows if form.endswith((".jsonl", ".json")) else csv_rows
+        yield from read(stream, path, columns, optional)
+
+
+def open_text(path: Path) -> TextIO:
+    if path.suffix == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
+    return path.open(encoding="utf-8-sig", newline="")
+
+
+def csv_rows(stream: TextIO, path: Path | str, columns: Sequence[str], optional: Sequence[str] = ()) -> Rows:
+    """The columns asked for, by the names in the first line."""
+    lines = plain_rows(stream, path)
+    _, head = next(lines, (1, []))
+    names = [name.strip() for name in head]
+    for column in columns:
+        if column not in names:
+            raise PartitaError(f"{path}: {unknown('column', column, names)}")
+    places = [names.index(column) if column in names else None for column in (*columns, *optional)]
+    for line, row in lines:
+        if len(row) != len(names):
+            raise PartitaError(f"{path}, line {line}: {len(row)} values for {len(names)} columns.")
+        yield line, ["" if place is None else row[place] for place in places]
+
+
+def plain_rows(stream: TextIO, path: Path | str) -> Rows:
+    """Every row that is not empty, without regard to a head."""
+    reader = csv.reader(stream)
+    try:
+        for row in reader:
+            if row:
+                yield reader.line_num, row
+    except csv.Error as problem:
+        raise PartitaError(f"{path}, line {reader.line_num}: {problem}.") from problem
+
+
+def _json_rows(stream: TextIO, path: Path, columns: Sequence[str], optional: Sequence[str]) -> Rows:
+    for line, text in enumerate(stream, 1):
+        if not text.strip():
+            continue
+        try:
+            row = json.loads(text)
+        except ValueError as problem:
+            raise PartitaError(f"{path}, line {line} is not JSON: {problem}.") from problem
+        if not isinstance(row, dict):
+            raise PartitaError(f"{path}, line {line} is not an object with {', '.join(columns)}.")
+        if lacking := [column for column in columns if row.get(column) is None]:
+            raise PartitaError(f"{path}, line {line}: {unknown('column', lacking[0], row)}")
+        values = [row.get(column) for column in (*columns, *optional)]
+        yield line, ["" if value is None else str(value) for value in values]
+
+
+def whole(text: str, path: Path | str, line: int, least: int, most: int) -> int:
+    """A whole number of a column, within bounds."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not (value.is_integer() and least <= value <= most):
+        raise PartitaError(f"{path}, line {line}: {text!r} is not a whole number from {least} to {most}.")
+    return int(value)
+
+
+def number_labels(labels: Sequence[str]) -> tuple[npt.NDArray[np.int64], int]:
+    """Labels as numbers from 0, in their order: by value where all are numbers, else by letter; and how many."""
+    try:
+        order = sorted(set(labels), key=float)
+    except ValueError:
+        order = sorted(set(labels))
+    numbers = {label: number for number, label in enumerate(order)}
+    return np.array([numbers[label] for label in labels], dtype=np.int64), len(order)
+
+
+def text_stream(content: bytes) -> TextIO:
+    return io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig", newline="")

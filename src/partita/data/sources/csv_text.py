@@ -1,0 +1,45 @@
+"""Texts in a table."""
+
+from pathlib import Path
+
+import numpy as np
+
+from ...errors import PartitaError
+from ..arrays import Units, blaming
+from ..pool import Pool
+from ..text import text_pool
+from ._tables import number_labels, rows_of
+
+
+def csv_text(
+    *,
+    path: str,
+    text_columns: tuple[str, ...] = ("text",),
+    label_column: str | None = "label",
+    client_column: str | None = None,
+    test_path: str | None = None,
+    text: Units = "words",
+) -> Pool:
+    """Texts of a .csv or .jsonl file, which may end in .gz; without a column of labels the next word is predicted."""
+    if not text_columns:
+        raise PartitaError("csv_text needs at least one of text_columns.")
+    named = [column for column in (label_column, client_column) if column is not None]
+    files = [Path(file) for file in (path, test_path) if file is not None]
+    rows: list[list[str]] = []
+    tested: list[bool] = []
+    for number, file in enumerate(files):
+        rows += [values for _, values in rows_of(file, [*text_columns, *named])]
+        tested += [number == 1] * (len(rows) - len(tested))
+    if not rows:
+        raise PartitaError(f"{path} has no rows.")
+    labels, classes = number_labels([row[len(text_columns)] for row in rows]) if label_column else (None, None)
+    with blaming(path):
+        return text_pool(
+            files[0].name.split(".")[0],
+            [" ".join(row[: len(text_columns)]) for row in rows],
+            labels,
+            characters=text == "characters",
+            clients=np.array([row[-1] for row in rows]) if client_column else None,
+            official_test=np.array(tested) if test_path is not None else None,
+            classes=classes,
+        )

@@ -1,0 +1,121 @@
+"""Which samples go to which client? A split is a value; it assigns a pool's rows."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import Literal, ParamSpec, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import PartitaError
+from ..randomness import derive
+from .pool import Pool
+
+Role = Literal["train", "validation", "test"]
+ROLES: tuple[Role, ...] = get_args(Role)
+Rows = npt.NDArray[np.int64]
+Arguments = ParamSpec("Arguments")
+
+
+@dataclass(frozen=True, eq=False)
+class Share:
+    """One client's rows."""
+
+    train: Rows
+    test: Rows
+    name: str = ""
+    validation: Rows | None = None
+    """Where a split decides them; else they are cut from the training rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Assignment:
+    """Every client's rows, and what the split had to do to get there."""
+
+    shares: Sequence[Share]
+    notes: Sequence[str] = ()
+    newcomers: frozenset[int] | None = None
+    """Where a split decides them."""
+
+
+Assign = Callable[[Pool, np.random.RandomState], Assignment]
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    name: str
+    settings: Mapping[str, object] = field(default_factory=dict)
+    assign: Assign = field(repr=False, kw_only=True)
+
+    def __call__(self, pool: Pool, seed: int) -> Assignment:
+        return self.assign(pool, np.random.RandomState(derive(seed, "split") % 2**32))
+
+
+def splitting(make: Callable[Arguments, Assign]) -> Callable[Arguments, Split]:
+    """Makes a split of a function that assigns, named after the function that made it."""
+
+    @wraps(make)
+    def named(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Split:
+        given = inspect.signature(make).bind(*args, **kwargs)
+        given.apply_defaults()
+        return Split(make.__name__, given.arguments, assign=make(*args, **kwargs))
+
+    return named
+
+
+def cut(rows: Rows, test: float, draw: np.random.RandomState) -> Share:
+    """One client's rows at random into train and test: floor of the training fraction, at least one for testing."""
+    if not 0 <= test < 1:
+        raise PartitaError(f"A test part of {test}: it must be at least 0 and below 1.")
+    order = draw.permutation(rows)
+    training = min(int((1 - test) * len(order) + 1e-9), len(order) - 1)
+    return Share(np.sort(order[:training]), np.sort(order[training:]))
+
+
+def enough(pool: Pool, clients: int, each: int = 1, count: int | None = None) -> None:
+    """Whether there are samples for so many clients."""
+    available = len(pool) if count is None else count
+    if clients < 1:
+        raise PartitaError(f"{clients} clients: at least one is needed.")
+    if clients * each > available:
+        raise PartitaError(
+            f"{available} samples of {pool.name} cannot give {clients} clients at least {each} each. Take fewer "
+            "clients or a smaller minimum."
+        )
+
+
+def dirichlet_shares(alpha: float, clients: int, draw: np.random.RandomState) -> npt.NDArray[np.float64]:
+    """A draw from Dirichlet(alpha). A tiny alpha, for which it has no number, gives one client everything."""
+    if not alpha > 0:
+        raise PartitaError(f"Dirichlet({alpha}): alpha must be above 0; small values make clients more different.")
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shares: npt.NDArray[np.float64] = draw.dirichlet(np.repeat(alpha, clients))
+    if np.isfinite(shares).all():
+        return shares
+    one = np.zeros(clients)
+    one[draw.randint(clients)] = 1.0
+    return one
+
+
+def by_class(pool: Pool, rows: Rows | None = None) -> list[Rows]:
+    """The rows of each class, in the order of the data."""
+    if pool.kind != "classification":
+        raise PartitaError(f"{pool.name} has no classes to split by. Take iid, quantity or natural.")
+    labels = pool.targets.numpy()
+    chosen = np.arange(len(pool)) if rows is None else rows
+    return [chosen[labels[chosen] == label] for label in range(pool.classes)]
+
+
+def top_up_(parts: list[Rows], least: int, draw: np.random.RandomState) -> int:
+    """Move samples at random from the largest to those below the minimum; returns how many."""
+    moved = 0
+    for client in range(len(parts)):
+        while (missing := least - len(parts[client])) > 0:
+            giver = max(range(len(parts)), key=lambda other: len(parts[other]))
+            count = min(missing, max((len(parts[giver]) - least) // 2, 1))
+            order = draw.permutation(parts[giver])
+            parts[giver], parts[client] = order[count:], np.append(parts[client], order[:count])
+            moved += count
+    return moved

@@ -1,0 +1,172 @@
+"""How do texts become numbers? Words once, and a vocabulary of the training part alone."""
+
+import hashlib
+import json
+import os
+import re
+import tempfile
+from array import array
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from ..core.objectives import BEGIN, END, PAD, SPECIAL, UNKNOWN, Problem
+from ..errors import PartitaError
+from .download import cache_folder
+from .pool import Array, Pool, Texts, count_classes, number_clients, targets_of
+
+TOKENIZER = 1
+"""Counted up when words_of or tokenize change, so that what was cached before is not used."""
+WORTH_CACHING = 100_000
+"""Characters; fewer are quicker to tokenise than to look up."""
+
+_WORD = re.compile(r"[a-z0-9]+|[.,!?()']")
+
+
+def words_of(text: str) -> list[str]:
+    """Lower-case words and punctuation marks."""
+    return _WORD.findall(text.lower())
+
+
+def tokenize(texts: Iterable[str], *, characters: bool = False) -> Texts:
+    """Number all words (or characters) in the order in which they first occur."""
+    numbers: dict[str, int] = {}
+    tokens = array("i")
+    bounds = array("q", [0])
+    for text in texts:
+        tokens.extend([numbers.setdefault(word, len(numbers)) for word in (text if characters else words_of(text))])
+        bounds.append(len(tokens))
+    return Texts(np.array(tokens, dtype=np.int32), np.array(bounds, dtype=np.int64), tuple(numbers))
+
+
+def tokenize_once(texts: Sequence[str], *, characters: bool = False) -> Texts:
+    """As tokenize, but what was done before is read from the cache folder; a damaged file there is made anew."""
+    if sum(map(len, texts)) < WORTH_CACHING:
+        return tokenize(texts, characters=characters)
+    path = cache_folder() / "tokens" / f"{_key(texts, characters)}.npz"
+    found = _read_tokens(path, len(texts))
+    if found is None:
+        found = tokenize(texts, characters=characters)
+        # A cache that cannot be written is no reason to stop.
+        with suppress(OSError):
+            _write_tokens(path, found)
+    return found
+
+
+def _key(texts: Sequence[str], characters: bool) -> str:
+    digest = hashlib.sha256(f"{TOKENIZER} {characters}".encode())
+    for text in texts:
+        content = text.encode("utf-8", "surrogatepass")
+        # The length keeps ["ab", "c"] and ["a", "bc"] apart.
+        digest.update(b"%d " % len(content) + content)
+    return digest.hexdigest()
+
+
+def _write_tokens(path: Path, texts: Texts) -> None:
+    """Under another name first: who reads or writes at the same time never sees half a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # As JSON, since numpy's arrays of text lose zero characters.
+    words = np.frombuffer(json.dumps(list(texts.words)).encode(), dtype=np.uint8)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, tokens=texts.tokens, bounds=texts.bounds, words=words)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _read_tokens(path: Path, count: int) -> Texts | None:
+    """What the cache holds, or nothing where it is absent, damaged or does not hold together."""
+    # A damaged file can raise almost anything; all of it means that it is of no use.
+    with suppress(Exception):
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
+            tokens, bounds, words = file["tokens"], file["bounds"], json.loads(file["words"].tobytes())
+        steps = np.diff(bounds)
+        whole = len(steps) == count and bounds[0] == 0 and bounds[-1] == len(tokens) and (steps >= 0).all()
+        if whole and (tokens >= 0).all() and (tokens < len(words)).all():
+            return Texts(tokens.astype(np.int32), bounds.astype(np.int64), tuple(words))
+    return None
+
+
+def encode(
+    texts: Texts,
+    targets: Tensor,
+    kind: Problem,
+    training: npt.NDArray[np.int64],
+    vocabulary: int | None,
+    length: int | None,
+) -> tuple[Tensor, Tensor, int]:
+    """Inputs, targets and the size of the vocabulary.
+
+    Words that the training rows do not hold, or beyond the most frequent, are UNKNOWN. For next-word prediction the
+    inputs are BEGIN and the words, the targets the words and END, cut or filled to `length`.
+    """
+    lengths = np.diff(texts.bounds)
+    wanted = length or (20 if kind == "next_word" else 200)
+    lookup = _lookup(texts, training, vocabulary)
+    rows = np.full((len(texts), wanted), PAD, dtype=np.int64)
+    kept = np.minimum(lengths, wanted)
+    column = np.arange(wanted)
+    inside = column < kept[:, None]
+    at = (texts.bounds[:-1, None] + column)[inside]
+    rows[inside] = lookup[texts.tokens[at]]
+    words = int(lookup.max(initial=SPECIAL - 1)) + 1
+    if kind != "next_word":
+        return torch.from_numpy(rows), targets, words
+    shifted = np.concatenate([np.full((len(rows), 1), BEGIN), rows[:, :-1]], axis=1)
+    ended = rows.copy()
+    short = np.flatnonzero(lengths < wanted)
+    ended[short, lengths[short]] = END
+    return torch.from_numpy(shifted), torch.from_numpy(ended), words
+
+
+def _lookup(texts: Texts, training: npt.NDArray[np.int64], vocabulary: int | None) -> npt.NDArray[np.int64]:
+    """The number of each word: the most frequent of the training rows first."""
+    if vocabulary is not None and vocabulary < 1:
+        raise PartitaError(f"A vocabulary of {vocabulary} words: at least 1 is needed.")
+    marks = np.zeros(len(texts), dtype=bool)
+    marks[training] = True
+    in_training = np.repeat(marks, np.diff(texts.bounds))
+    counts = np.bincount(texts.tokens[in_training], minlength=len(texts.words))
+    order = np.argsort(-counts, kind="stable")[:vocabulary]
+    order = order[counts[order] > 0]
+    lookup = np.full(len(texts.words), UNKNOWN, dtype=np.int64)
+    lookup[order] = SPECIAL + np.arange(len(order))
+    return lookup
+
+
+def text_pool(
+    name: str,
+    texts: Sequence[str],
+    targets: Array | None,
+    *,
+    kind: Problem = "classification",
+    characters: bool = False,
+    clients: Array | None = None,
+    official_test: Array | None = None,
+    classes: int | None = None,
+) -> Pool:
+    """A pool of texts, by words or by characters; without targets the next word is to be predicted."""
+    if targets is None:
+        kind = "next_word"
+        labels = torch.zeros(len(texts), dtype=torch.int64)
+    else:
+        labels = targets_of(name, targets, kind)
+    owners, names = number_clients(clients)
+    return Pool(
+        name,
+        tokenize_once(texts, characters=characters),
+        labels,
+        count_classes(labels, kind) if classes is None else classes,
+        kind=kind,
+        clients=owners,
+        client_names=names,
+        official_test=None if official_test is None else torch.from_numpy(official_test.astype(bool)),
+    )

@@ -1,0 +1,291 @@
+"""Is one method better than another? Means, paired differences with an interval, wins, and a corrected test."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import PartitaError, unknown
+from .metric import DECIMALS
+
+Scores = Mapping[tuple[int, int], float]
+"""One score for each (seed, client)."""
+Numbers = npt.NDArray[np.float64]
+
+FEW_SEEDS = 5
+"""With fewer seeds than this, their own spread is hardly known."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A method by itself. Spreads are population standard deviations, None where there is one client or seed."""
+
+    method: str
+    mean: float
+    """Over all (seed, client) pairs."""
+    client_spread: float | None
+    """Of the clients, each the mean over its seeds."""
+    seed_spread: float | None
+    """Of the seeds, each the mean over its clients."""
+    seeds: int
+    clients: int
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A method less the baseline, on the pairs that both have."""
+
+    method: str
+    mean: float
+    interval: tuple[float, float] | None
+    """None for a single pair, of which nothing can be drawn."""
+    wins: int
+    ties: int
+    losses: int
+    p: float
+    corrected: float
+    """p by Holm's step-down over all methods compared."""
+    seeds: int
+    clients: int
+    pairs: int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All methods, each but the baseline against the baseline, and what to keep in mind when reading."""
+
+    baseline: str
+    level: float
+    lower_is_better: bool
+    standings: tuple[Standing, ...]
+    differences: tuple[Difference, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Grid:
+    """Scores as a table (seeds, clients); what is missing is 0 and not known."""
+
+    values: Numbers
+    known: npt.NDArray[np.bool_]
+
+    @property
+    def mean(self) -> float:
+        return float(self.values.sum() / self.known.sum())
+
+    @property
+    def by_client(self) -> Numbers:
+        means: Numbers = self.values.sum(0) / self.known.sum(0)
+        return means
+
+    @property
+    def by_seed(self) -> Numbers:
+        means: Numbers = self.values.sum(1) / self.known.sum(1)
+        return means
+
+
+def compare(
+    scores: Mapping[str, Scores],
+    *,
+    baseline: str,
+    level: float = 0.95,
+    resamples: int = 2000,
+    seed: int = 0,
+    tie: float = 0.0,
+    lower_is_better: bool = False,
+) -> Comparison:
+    """Every method by itself, and against the baseline on the (seed, client) pairs that both have.
+
+    A client is taken to be the same in every seed. Wins are over clients, each the mean over its seeds; a difference
+    of no more than `tie` is a tie. The interval is the middle `level` of means of redrawn seeds and redrawn clients.
+    The test is over clients: it asks whether a difference holds among them, not whether another seed would repeat it.
+    """
+    _check(scores, baseline, level, resamples, tie)
+    pairs = {name: _common(scores, name, baseline) for name in scores if name != baseline}
+    grids = {
+        name: _grid({pair: scores[name][pair] - scores[baseline][pair] for pair in common})
+        for name, common in pairs.items()
+    }
+    raw = {name: paired_test(grid.by_client) for name, grid in grids.items()}
+    corrected = dict(zip(raw, holm(list(raw.values())), strict=True))
+    differences = tuple(
+        _difference(
+            name, grid, _interval(grid, level, resamples, seed), tie, lower_is_better, raw[name], corrected[name]
+        )
+        for name, grid in grids.items()
+    )
+    return Comparison(
+        baseline=baseline,
+        level=level,
+        lower_is_better=lower_is_better,
+        standings=tuple(_standing(name, _grid(each)) for name, each in scores.items()),
+        differences=differences,
+        notes=(*_notes(differences, level), *_unpaired(scores, baseline, pairs)),
+    )
+
+
+def paired_test(differences: Numbers) -> float:
+    """The two-sided p-value of Wilcoxon's signed-rank test, differences of zero left out.
+
+    Where all differences have the same size there is nothing to rank: then the sign test, and 1 where all are zero.
+    """
+    from scipy import stats
+
+    rounded = np.round(differences, DECIMALS)
+    moved = rounded[rounded != 0]
+    if not len(moved):
+        return 1.0
+    if len(np.unique(np.abs(moved))) == 1:
+        return float(stats.binomtest(int((moved > 0).sum()), len(moved)).pvalue)
+    return float(stats.wilcoxon(moved).pvalue)
+
+
+def holm(values: Sequence[float]) -> list[float]:
+    """P-values such that the chance of any false finding among all is kept: the smallest times how many, and so on."""
+    corrected = [0.0] * len(values)
+    largest = 0.0
+    for done, place in enumerate(sorted(range(len(values)), key=values.__getitem__)):
+        # A larger p-value is never corrected to a smaller one.
+        largest = max(largest, min(1.0, (len(values) - done) * values[place]))
+        corrected[place] = largest
+    return corrected
+
+
+def _check(scores: Mapping[str, Scores], baseline: str, level: float, resamples: int, tie: float) -> None:
+    if baseline not in scores:
+        raise PartitaError(unknown("method", baseline, scores))
+    if not 0 < level < 1:
+        raise PartitaError(f"The level is {level}; it lies between 0 and 1, for instance 0.95.")
+    if resamples < 1:
+        raise PartitaError(f"{resamples} resamples; an interval needs at least one, and better 2000.")
+    if not tie >= 0:
+        raise PartitaError(f"A tie is a difference of at most {tie}; give 0 or more.")
+    for name, each in scores.items():
+        if not each:
+            raise PartitaError(f"The method {name!r} has no scores.")
+        for (seed, client), value in each.items():
+            if not np.isfinite(value):
+                raise PartitaError(f"The score of {name!r} is {value} for client {client} and seed {seed}.")
+
+
+def _common(scores: Mapping[str, Scores], name: str, baseline: str) -> list[tuple[int, int]]:
+    both = sorted(scores[name].keys() & scores[baseline].keys())
+    if both:
+        return both
+    held = "; ".join(f"{each!r} has {_extent(scores[each])}" for each in (name, baseline))
+    raise PartitaError(
+        f"No pair of seed and client is common to {name!r} and {baseline!r}: {held}. "
+        "Run both with the same seeds on the same clients."
+    )
+
+
+def _extent(scores: Scores) -> str:
+    seeds, clients = (sorted({pair[part] for pair in scores}) for part in (0, 1))
+    shown = ", ".join(map(str, clients[:10])) + (", ..." if len(clients) > 10 else "")
+    return f"seeds {', '.join(map(str, seeds))} with clients {shown}"
+
+
+def _grid(scores: Scores) -> _Grid:
+    seeds, clients = (sorted({pair[part] for pair in scores}) for part in (0, 1))
+    row, column = ({key: place for place, key in enumerate(keys)} for keys in (seeds, clients))
+    values = np.zeros((len(seeds), len(clients)))
+    known = np.zeros(values.shape, dtype=np.bool_)
+    for (seed, client), value in scores.items():
+        values[row[seed], column[client]] = value
+        known[row[seed], column[client]] = True
+    return _Grid(values, known)
+
+
+def _standing(name: str, grid: _Grid) -> Standing:
+    seeds, clients = grid.values.shape
+    return Standing(
+        method=name,
+        mean=grid.mean,
+        client_spread=float(grid.by_client.std()) if clients > 1 else None,
+        seed_spread=float(grid.by_seed.std()) if seeds > 1 else None,
+        seeds=seeds,
+        clients=clients,
+    )
+
+
+def _interval(grid: _Grid, level: float, resamples: int, seed: int) -> tuple[float, float] | None:
+    """Seeds and clients are drawn anew, each with replacement; a pair counts as often as its seed times its client."""
+    if grid.known.sum() == 1:
+        return None
+    draw = np.random.default_rng(seed)
+    of_seeds, of_clients = (draw.multinomial(size, np.full(size, 1 / size), resamples) for size in grid.values.shape)
+    sums = ((of_seeds @ grid.values) * of_clients).sum(1)
+    counts = ((of_seeds @ grid.known) * of_clients).sum(1)
+    # Where pairs are missing, a draw may hit none at all.
+    means = sums[counts > 0] / counts[counts > 0]
+    if not len(means):
+        return None
+    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def _difference(
+    name: str,
+    grid: _Grid,
+    interval: tuple[float, float] | None,
+    tie: float,
+    lower_is_better: bool,
+    p: float,
+    corrected: float,
+) -> Difference:
+    gains = np.round(-grid.by_client if lower_is_better else grid.by_client, DECIMALS)
+    seeds, clients = grid.values.shape
+    wins, losses = int((gains > tie).sum()), int((gains < -tie).sum())
+    return Difference(
+        method=name,
+        mean=grid.mean,
+        interval=interval,
+        wins=wins,
+        ties=clients - wins - losses,
+        losses=losses,
+        p=p,
+        corrected=corrected,
+        seeds=seeds,
+        clients=clients,
+        pairs=int(grid.known.sum()),
+    )
+
+
+def _notes(differences: Sequence[Difference], level: float) -> list[str]:
+    """What is to be known of small samples; what holds for all methods alike is said once, without their names."""
+    holders: dict[str, list[str]] = {}
+    for each in differences:
+        for note in _small(each, level, len(differences)):
+            holders.setdefault(note, []).append(each.method)
+    return [
+        note if len(names) == len(differences) else f"{', '.join(names)}: {note}" for note, names in holders.items()
+    ]
+
+
+def _small(difference: Difference, level: float, compared: int) -> list[str]:
+    seeds, clients = difference.seeds, difference.clients
+    notes = []
+    if difference.pairs == 1:
+        notes.append("one seed and one client: there is no interval")
+    elif seeds == 1:
+        notes.append("one seed: the interval is over clients alone")
+    elif clients == 1:
+        notes.append("one client: the interval is over seeds alone")
+    if 1 < seeds < FEW_SEEDS:
+        notes.append(f"{seeds} seeds: how much a seed matters is hardly known, and the interval may be too short")
+    smallest = min(1.0, 2.0 ** (1 - clients))
+    if smallest * compared > 1 - level:
+        many = f", {min(1.0, smallest * compared):.3g} after the correction for {compared} methods"
+        amount = "one client" if clients == 1 else f"{clients} clients"
+        notes.append(f"{amount}: p cannot be below {smallest:.3g}{many if compared > 1 else ''}")
+    return notes
+
+
+def _unpaired(scores: Mapping[str, Scores], baseline: str, pairs: Mapping[str, Sequence[tuple[int, int]]]) -> list[str]:
+    return [
+        f"{name}: compared on {len(common)} pairs of seed and client; "
+        f"it has {len(scores[name])}, {baseline} has {len(scores[baseline])}"
+        for name, common in pairs.items()
+        if not len(common) == len(scores[name]) == len(scores[baseline])
+    ]

@@ -1,0 +1,55 @@
+"""What is a score? A share of right answers, of which more is better, or an error."""
+
+import math
+from dataclasses import dataclass
+
+from ..formatting import plain, signed
+
+DECIMALS = 12
+"""Scores that differ in the last bits only, such as 0.3 - 0.2 and 0.1, are equal."""
+MODELS = {
+    "initial": "initial model",
+    "before_local": "before local training",
+    "after_local": "after local training",
+    "after_finetune": "after fine-tuning",
+}
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What a score is: a share of right answers, of which more is better, or an error."""
+
+    name: str
+
+    @property
+    def lower_is_better(self) -> bool:
+        return self.name != "accuracy"
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """What a score cannot leave."""
+        return (0.0, math.inf) if self.lower_is_better else (0.0, 1.0)
+
+    @property
+    def axis(self) -> str:
+        return f"test {self.name}" if self.lower_is_better else "test accuracy, %"
+
+    @property
+    def gain_axis(self) -> str:
+        return f"lower {self.name}" if self.lower_is_better else "gain, points"
+
+    def gain(self, score: float, reference: float) -> float:
+        """How much better a score is: positive is always better, and 0 is neither better nor worse."""
+        return round(reference - score if self.lower_is_better else score - reference, DECIMALS)
+
+    def text(self, score: float) -> str:
+        return f"{score:.3f}" if self.lower_is_better else f"{100 * score:.1f} %"
+
+    def tick(self, score: float) -> str:
+        return plain(score) if self.lower_is_better else plain(100 * score)
+
+    def spread(self, mean: float, std: float) -> str:
+        return f"{mean:.3f} ± {std:.3f}" if self.lower_is_better else f"{100 * mean:.1f} ± {100 * std:.1f} %"
+
+    def change(self, gain: float) -> str:
+        return signed(gain, 3) if self.lower_is_better else signed(100 * gain, 1)

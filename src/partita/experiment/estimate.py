@@ -1,0 +1,218 @@
+"""What will an experiment cost? Time, bytes and memory, from a few steps of a typical client."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from itertools import chain
+from statistics import mean
+
+from torch import Tensor
+
+from ..core.algorithm import Trained, begin, client_round, enter, initial_state, kept_names, personalize, server_round
+from ..core.client import Client
+from ..core.phases import Phase, Stage
+from ..data.federation import Federation
+from ..engine.fast import run_phase
+from ..evaluation.scores import Model, measure_all
+from ..simulation.executors.processes import workers_of_machine
+from ..simulation.jobs import Workshop
+from ..simulation.simulate import fixed_sample, participants
+from ..simulation.traffic import traffic
+from ..tensors import Tensors
+from .experiment import Experiment
+
+BATCHES = 2, 20
+"""Of the shorter and the longer calibration; what they differ by are steps alone."""
+EVALUATED = 256
+ROUNDS = 10
+"""So many are looked at: clients differ in size, and each round has others."""
+UPDATES = 4
+"""So many are aggregated to see how long one takes."""
+REPETITIONS = 3
+"""The fastest counts: whatever else a machine does only adds to it."""
+IMPORTED = 250 * 2**20
+"""What a process of Python and torch holds before it has any data."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a round costs, and all of them."""
+
+    rounds: int
+    clients: int
+    clients_per_round: int
+    workers: int
+    training_seconds: float
+    """Of one round, in one process."""
+    server_seconds: float
+    """Of one round: aggregation, and what a server trains itself."""
+    evaluation_seconds: float
+    """Of all clients once, in one process."""
+    evaluations: int
+    round_seconds: float
+    """With all workers, evaluation shared out over the rounds."""
+    bytes_down: int
+    bytes_up: int
+    masked: bool
+    """Whether clients send only a part, which depends on what they learn; the bytes are then those of one client."""
+    memory_bytes: int
+
+    @property
+    def total_seconds(self) -> float:
+        return self.round_seconds * self.rounds
+
+    def as_dict(self) -> dict[str, object]:
+        return {**asdict(self), "total_seconds": self.total_seconds}
+
+
+def estimate(experiment: Experiment, workers: int | None = None) -> Estimate:
+    """Costs of an experiment's own rounds; those of a pretraining before them are not counted."""
+    count = workers or workers_of_machine()
+    stage = experiment.stages[-1]
+    algorithm, workshop = stage.algorithm, experiment.workshop(stage, {})
+    data = experiment.data
+    trainers = [client for client in range(len(data)) if client not in data.newcomers]
+    rounds = [
+        [trainers[at] for at in participants(len(trainers), experiment.participation, workshop.moment(number))]
+        for number in range(min(ROUNDS, experiment.rounds))
+    ]
+    chosen = rounds[0]
+    evaluated = fixed_sample(len(data), experiment.evaluation_clients)
+    typical = sorted(trainers, key=data.size)[len(trainers) // 2]
+    state = initial_state(algorithm, workshop.server_client(), data.sizes)
+    first = workshop.with_state(typical, {}, state, workshop.moment(0))
+    [trained] = client_round(algorithm, [_short(first, BATCHES[0])], run_phase)
+    # As it is in later rounds: some methods do less in the first.
+    later = workshop.moment(min(1, experiment.rounds - 1))
+    client = enter(algorithm, replace(first, own=trained.own, moment=later))
+
+    def with_data_of(number: int) -> Client:
+        return replace(client, id=number, train=workshop.client(number, later).train)
+
+    learning = _calibrate(client, algorithm.phases, lambda each: client_round(algorithm, [each], run_phase))
+    tuning = _calibrate(client, algorithm.finetune, lambda each: personalize(algorithm, [each], run_phase))
+    each = {number: learning.of(with_data_of(number)) for number in {*chain.from_iterable(rounds)}}
+    training = [[each[number] for number in some] for some in rounds]
+    # A client is one worker's.
+    together = [max(sum(costs) / count, *costs) for costs in training]
+    measuring = [tuning.of(with_data_of(number)) for number in evaluated] if algorithm.finetune else []
+    learned, started = _seconds_per_sample(workshop, client, trained)
+    evaluation = sum(measuring) + learned * _held_out(data, chosen) + started * _held_out(data, evaluated)
+    serving = _serving(workshop, state, trained, len(chosen))
+    every = experiment.evaluate_every
+    evaluations = len(
+        {*range(every, experiment.rounds + 1, every), experiment.rounds} if every else {experiment.rounds}
+    )
+    rows = traffic(client, trained.update)
+    return Estimate(
+        rounds=experiment.rounds,
+        clients=len(data),
+        clients_per_round=len(chosen),
+        workers=count,
+        training_seconds=mean(map(sum, training)),
+        server_seconds=serving,
+        evaluation_seconds=evaluation,
+        evaluations=evaluations,
+        round_seconds=mean(together)
+        + serving
+        + evaluation / min(count, len(evaluated)) * evaluations / experiment.rounds,
+        bytes_down=sum(row.down for row in rows) * len(chosen),
+        bytes_up=sum(row.up for row in rows) * len(chosen),
+        masked=trained.update.mask is not None,
+        memory_bytes=_memory(experiment, state, trained, count),
+    )
+
+
+@dataclass(frozen=True)
+class _Cost:
+    """Of some stages: the seconds of a step, and those of a client beside its steps."""
+
+    stages: Sequence[Stage]
+    step: float
+    fixed: float
+
+    def of(self, client: Client) -> float:
+        return self.fixed + self.step * _steps(self.stages, client)
+
+
+def _calibrate(client: Client, stages: Sequence[Stage], work: Callable[[Client], object]) -> _Cost:
+    """From two short rounds of different length, each with its data as a round finds them."""
+
+    def round_of(batches: int) -> object:
+        return work(_short(client, batches))
+
+    times = [_seconds(partial(round_of, batches)) for batches in BATCHES]
+    steps = [_steps(stages, _short(client, batches)) for batches in BATCHES]
+    longer = steps[1] > steps[0]
+    step = max(times[1] - times[0], 0.0) / (steps[1] - steps[0]) if longer else times[1] / max(steps[1], 1)
+    return _Cost(stages, step, max(times[0] - step * steps[0], 0.0))
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    """The first time of all allocates what later ones find ready."""
+    work()
+    times = []
+    for _ in range(REPETITIONS):
+        began = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
+def _short(client: Client, batches: int) -> Client:
+    some = client.train.take(slice(0, batches * client.batching.size))
+    return replace(client, train=some.alone(client.task.layout, client.task.device))
+
+
+def _steps(stages: Sequence[Stage], client: Client) -> int:
+    """How many steps a client makes."""
+    return sum(stage.steps_taken(client) for stage in stages if isinstance(stage, Phase))
+
+
+def _seconds_per_sample(workshop: Workshop, client: Client, trained: Trained) -> tuple[float, float]:
+    """Of measuring what a client learned; and of measuring what it begins the next round with."""
+    algorithm, samples = workshop.algorithm, workshop.data[client.id].test.take(slice(0, EVALUATED))
+    models: dict[Model, Tensors] = {"before_local": begin(algorithm, client)}
+    if kept_names(algorithm, client.task, client.initial):
+        models["initial"] = begin(algorithm, replace(client, own={}))
+    if algorithm.finetune:
+        [models["after_finetune"]] = personalize(algorithm, [_short(client, BATCHES[0])], run_phase)
+
+    def measure(models: Mapping[Model, Tensors]) -> object:
+        fresh = samples.alone(client.task.layout, client.task.device)
+        return measure_all(algorithm, client, models, fresh, workshop.evaluation_batch)
+
+    learned = _seconds(partial(measure, {"after_local": trained.tensors}))
+    started = _seconds(partial(measure, models))
+    return learned / max(len(samples), 1), started / max(len(samples), 1)
+
+
+def _held_out(data: Federation, clients: Iterable[int]) -> int:
+    return sum(len(data.roles[client]["validation"]) + len(data.roles[client]["test"]) for client in clients)
+
+
+def _serving(workshop: Workshop, state: Tensors, trained: Trained, updates: int) -> float:
+    """Aggregation takes time by the update; what the server trains itself does not."""
+
+    def aggregate(count: int) -> object:
+        some = [replace(trained.update, client=number) for number in range(count)]
+        return server_round(workshop.algorithm, state, some, workshop.moment(0), holder, run_phase)
+
+    holder, few = workshop.server_client(), min(updates, UPDATES)
+    one, all_of_them = _seconds(partial(aggregate, 1)), _seconds(partial(aggregate, few))
+    return one + max(all_of_them - one, 0.0) / max(few - 1, 1) * (updates - 1)
+
+
+def _memory(experiment: Experiment, state: Tensors, trained: Trained, workers: int) -> int:
+    """Data once, the state at the server and at each worker, what all clients keep, and the processes themselves."""
+    held = experiment.data.samples
+    data = _bytes({"inputs": held.stored, "targets": held.targets})
+    clients = len(experiment.data)
+    # A worker holds the weights, their gradients, an optimizer's state and what it sends.
+    work = workers * (IMPORTED + 4 * _bytes(trained.tensors))
+    return IMPORTED + data + 2 * _bytes(state) + clients * _bytes(trained.own) + work
+
+
+def _bytes(tensors: Mapping[str, Tensor]) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())

@@ -1,0 +1,250 @@
+"""How do settings from a file or a command line become values? By the signature of what they are for.
+
+A function's keyword arguments (or a dataclass's fields) are its settings: names, types and defaults are taken from
+there, so that nothing is declared twice.
+"""
+
+import dataclasses
+import inspect
+import types
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from .. import registry
+from ..core.algorithm import Algorithm
+from ..core.optimizers import OPTIMIZERS, SGD, Optimizer
+from ..core.schedules import Schedule
+from ..core.selectors import Selector
+from ..data.federation import Federation, default_split, federate
+from ..data.pool import Pool
+from ..data.split import Split
+from ..data.splits.dirichlet import dirichlet
+from ..errors import PartitaError, unknown
+from ..simulation.tasks import Factory
+
+Settings = Mapping[str, object]
+Made = TypeVar("Made")
+
+
+def build(make: Callable[..., Made], settings: Settings, where: str = "") -> Made:
+    """Call a function or dataclass with settings."""
+    return make(**arguments(make, settings, where))
+
+
+def named(kind: registry.Kind, settings: object, where: str) -> Any:
+    """Build what settings name: `"fedper"`, or `{"name": "fedper", "epochs": 2}`."""
+    name, rest = _name_and_rest(settings, where)
+    return build(registry.get(kind, name), rest, where)
+
+
+def arguments(
+    make: Callable[..., object],
+    settings: Settings,
+    where: str,
+    *,
+    without: tuple[str, ...] = (),
+    defaults: Settings | None = None,
+    complete: bool = True,
+) -> dict[str, Any]:
+    """Arguments for a function, of the types it wants; unknown keys are errors with a suggestion.
+
+    `without` are parameters that no settings can give; `defaults` replace those of the signature; not `complete`
+    arguments may lack some.
+    """
+    parameters = {n: p for n, p in inspect.signature(make).parameters.items() if n not in without}
+    hints = get_type_hints(make)
+    known = {name: (defaults or {}).get(name, parameter.default) for name, parameter in parameters.items()}
+    for key in settings:
+        if key not in known:
+            raise PartitaError(_unknown_key(key, known, where))
+    missing = [name for name, default in known.items() if default is inspect.Parameter.empty and name not in settings]
+    if missing and complete:
+        raise PartitaError(f"{where or 'The experiment'} needs a value for {', '.join(missing)}.")
+    return {k: convert(hints[k], value, f"{where}.{k}".lstrip("."), known[k]) for k, value in settings.items()}
+
+
+def convert(kind: Any, value: object, where: str, default: object = inspect.Parameter.empty) -> Any:
+    """A value of the annotated type, from what a TOML file can say."""
+    if kind in _CONVERSIONS:
+        return _CONVERSIONS[kind](value, where, default)
+    origin = get_origin(kind)
+    if origin in (Union, types.UnionType):
+        return _one_of(get_args(kind), value, where, default)
+    if origin is Literal:
+        if value not in get_args(kind):
+            raise PartitaError(f"{where}: {unknown('value', str(value), map(str, get_args(kind)))}")
+        return value
+    if origin is tuple and isinstance(value, list):
+        inner = get_args(kind)
+        kinds = [inner[0]] * len(value) if inner[-1] is ... else inner
+        if len(kinds) != len(value):
+            raise PartitaError(f"{where}: {value!r} has {len(value)} entries, not {len(kinds)}.")
+        return tuple(convert(k, each, f"{where}[{at}]") for at, (k, each) in enumerate(zip(kinds, value, strict=True)))
+    if dataclasses.is_dataclass(kind) and isinstance(value, Mapping):
+        return _dataclass(kind, value, where, default)
+    if isinstance(kind, type) and isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
+        return value
+    raise PartitaError(f"{where}: {value!r} is not {_describe(kind)}.")
+
+
+def _one_of(kinds: tuple[Any, ...], value: object, where: str, default: object) -> Any:
+    if type(None) in kinds and value in (None, "none"):
+        return None
+    problems = []
+    for kind in kinds:
+        try:
+            return convert(kind, value, where, default)
+        except PartitaError as problem:
+            problems.append(str(problem))
+    raise PartitaError(problems[0])
+
+
+def _number(value: object, where: str, default: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise PartitaError(f"{where}: {value!r} is not a number.")
+    return float(value)
+
+
+def _selector(value: object, where: str, default: object) -> Selector:
+    return value if isinstance(value, Selector) else Selector.parse(_text(value, where))
+
+
+def _schedule(value: object, where: str, default: object) -> Schedule:
+    return value if isinstance(value, Schedule) else Schedule.parse(_text(value, where))
+
+
+def _text(value: object, where: str) -> str:
+    if not isinstance(value, str):
+        raise PartitaError(f"{where}: {value!r} is not text.")
+    return value
+
+
+def _optimizer(value: object, where: str, default: object) -> Optimizer:
+    """`{"lr": 0.1}` changes the default's learning rate, `{"name": "adam", "lr": 0.1}` is another optimizer."""
+    if not isinstance(value, Mapping):
+        raise PartitaError(f"{where}: {value!r} is not an optimizer. For example: {where}.lr = 0.1.")
+    if "name" not in value:
+        kind: Any = type(default) if dataclasses.is_dataclass(default) else SGD
+        changed: Optimizer = _dataclass(kind, value, where, default)
+        return changed
+    name, rest = _name_and_rest(value, where)
+    if name not in OPTIMIZERS:
+        raise PartitaError(f"{where}: {unknown('optimizer', name, OPTIMIZERS)}")
+    return build(OPTIMIZERS[name], rest, where)
+
+
+def _sgd(value: object, where: str, default: object) -> SGD:
+    made = _optimizer(value, where, default)
+    if not isinstance(made, SGD):
+        raise PartitaError(f"{where}: this method needs SGD.")
+    return made
+
+
+def _algorithm(value: object, where: str, default: object) -> Algorithm:
+    """Without a name, changes of the default algorithm's settings."""
+    made: Algorithm
+    if isinstance(value, Mapping) and "name" not in value and isinstance(default, Algorithm):
+        make = registry.get("algorithms", default.name)
+        made = make(**{**default.settings, **arguments(make, value, where, defaults=default.settings)})
+    else:
+        made = named("algorithms", value, where)
+    return made
+
+
+def _split(value: object, where: str, default: object) -> Split:
+    made: Split = value if isinstance(value, Split) else named("splits", value, where)
+    return made
+
+
+def _federation(value: object, where: str, default: object) -> Federation:
+    """`name` and what the source of that name takes make a pool; the rest says how it is divided."""
+    if isinstance(value, Federation):
+        return value
+    found = pool_and_division(value, where)
+    return found if isinstance(found, Federation) else federate(found[0], **found[1])
+
+
+def pool_and_division(value: object, where: str) -> Federation | tuple[Pool, dict[str, Any]]:
+    """The data that settings name, and the arguments of `federate` among them; or data that come divided."""
+    name, rest = _name_and_rest(value, where)
+    source = registry.get("data", name)
+    own, dividing = (inspect.signature(function).parameters for function in (source, federate))
+    if unknown_keys := [key for key in rest if key not in own and key not in dividing]:
+        known = {n: p.default for n, p in (*own.items(), *dividing.items()) if n != "pool"} | {"split": dirichlet()}
+        raise PartitaError(_unknown_key(unknown_keys[0], known, where))
+    pool = build(source, {key: given for key, given in rest.items() if key in own}, where)
+    division = {key: given for key, given in rest.items() if key in dividing and key not in own}
+    if isinstance(pool, Federation):
+        if given := division.keys() - {"seed"}:
+            raise PartitaError(f"{where}: {name} comes divided, so that {', '.join(sorted(given))} cannot be set.")
+        return pool
+    if isinstance(changes := division.get("split"), Mapping) and "name" not in changes:
+        division["split"] = {"name": default_split(pool).name, **changes}
+    return pool, arguments(federate, division, where, without=("pool",))
+
+
+def undivided(value: object, where: str) -> tuple[Pool, dict[str, Any]]:
+    """Data that are still to be divided."""
+    found = pool_and_division(value, where)
+    if isinstance(found, Federation):
+        raise PartitaError(f"{where}: {found.name} comes divided.")
+    return found
+
+
+def _model(value: object, where: str, default: object) -> Factory:
+    """A factory that still lacks what the data say: the shape of an input and the number of classes."""
+    name, rest = _name_and_rest(value, where)
+    make = registry.get("models", name)
+    return partial(make, **arguments(make, rest, where, without=("shape", "classes", "client"), complete=False))
+
+
+_CONVERSIONS: dict[Any, Callable[[object, str, object], Any]] = {
+    float: _number,
+    Selector: _selector,
+    Schedule: _schedule,
+    Optimizer: _optimizer,
+    SGD: _sgd,
+    Algorithm: _algorithm,
+    Federation: _federation,
+    Split: _split,
+    Factory: _model,
+}
+
+
+def _dataclass(kind: Any, value: Settings, where: str, default: object) -> Any:
+    """A dataclass's value; what is not given is as in the default."""
+    kept = vars(default) if isinstance(default, kind) else {}
+    try:
+        return kind(**{**kept, **arguments(kind, value, where, defaults=kept)})
+    except PartitaError as problem:
+        raise PartitaError(f"{where}: {problem}") from problem
+
+
+def _name_and_rest(settings: object, where: str) -> tuple[str, Settings]:
+    if isinstance(settings, str):
+        return settings, {}
+    if isinstance(settings, Mapping) and isinstance(settings.get("name"), str):
+        return settings["name"], {key: value for key, value in settings.items() if key != "name"}
+    raise PartitaError(f"{where}: {settings!r} has no name. For example: {where} = 'NAME', or {where}.name = 'NAME'.")
+
+
+def _unknown_key(key: str, known: Settings, where: str) -> str:
+    for path in _paths(known):
+        if path.endswith("." + key):
+            return f"Unknown setting {key!r} of {where or 'the experiment'}. Did you mean {path!r}?"
+    return f"{where or 'Experiment'}: {unknown('setting', key, known)}"
+
+
+def _paths(known: Settings, before: str = "") -> Iterator[str]:
+    """The dotted names of all settings, also of those within defaults."""
+    for name, default in known.items():
+        yield before + name
+        if isinstance(default, Algorithm | Split):
+            yield from _paths(default.settings, f"{before}{name}.")
+        elif dataclasses.is_dataclass(default):
+            yield from (f"{before}{name}.{field.name}" for field in dataclasses.fields(default))
+
+
+def _describe(kind: Any) -> str:
+    return {int: "a whole number", bool: "true or false", str: "text"}.get(kind, getattr(kind, "__name__", str(kind)))

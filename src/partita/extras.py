@@ -1,0 +1,16 @@
+"""Is an optional dependency there? If not, the error says how to install it."""
+
+from importlib import import_module
+from typing import Any
+
+from .errors import PartitaError
+
+
+def optional(module: str, package: str) -> Any:
+    """A module that not everybody needs."""
+    try:
+        return import_module(module)
+    except ImportError as problem:
+        raise PartitaError(
+            f"This needs a package that is not installed: pip install {package!r} ({problem})."
+        ) from None

@@ -1,0 +1,63 @@
+"""How are numbers said? With a unit, and no more digits than they deserve."""
+
+from collections.abc import Sequence
+
+MINUS = "\N{MINUS SIGN}"
+NONE = "\N{EN DASH}"
+"""In a cell without a value."""
+
+
+def signed(value: float, digits: int) -> str:
+    """With its sign; what is rounded to nothing has none."""
+    rounded = round(value, digits)
+    return f"{rounded + 0.0:.{digits}f}" if rounded == 0 else f"{rounded:+.{digits}f}".replace("-", MINUS)
+
+
+def plain(value: float) -> str:
+    """A number as on an axis: 0.25, 20, 1,500.
+
+    >>> [plain(number) for number in (0.30000000000000004, 20.0, 1500)]
+    ['0.3', '20', '1,500']
+    """
+    return f"{value:,.4g}".replace("-", MINUS) if abs(value) < 1e4 else f"{value:,.0f}".replace("-", MINUS)
+
+
+def size(count: float) -> str:
+    """Bytes in the unit that fits.
+
+    >>> size(0), size(1234), size(5.6e9)
+    ('0 B', '1.23 kB', '5.6 GB')
+    """
+    for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= factor:
+            return f"{count / factor:.3g} {unit}"
+    return f"{count:.0f} B"
+
+
+def duration(seconds: float) -> str:
+    """
+    >>> duration(0.012), duration(75), duration(7500)
+    ('0.012 s', '1 min 15 s', '2 h 5 min')
+    """
+    if seconds < 60:
+        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def amount(count: int, unit: str) -> str:
+    """
+    >>> amount(1, "client"), amount(1200, "client")
+    ('1 client', '1,200 clients')
+    """
+    return f"{count:,} {unit}" if count == 1 else f"{count:,} {unit}s"
+
+
+def listed(words: Sequence[str]) -> str:
+    """
+    >>> listed(["a"]), listed(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

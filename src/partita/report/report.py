@@ -1,0 +1,119 @@
+"""How does a report come about? Runs are read, sections written, and the file put in place as a whole."""
+
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..errors import PartitaError
+from ..formatting import amount, listed
+from .markup import Html, tag
+from .page import page
+from .sections.cost import cost
+from .sections.curves import curves
+from .sections.gains import gains
+from .sections.guard import guard
+from .sections.headline import headline
+from .sections.hurt import hurt
+from .sections.labels import labels
+from .sections.network import network
+from .sections.overview import overview
+from .sections.paired import paired
+from .sections.personalization import personalization
+from .sections.provenance import provenance
+from .sections.similarity import similarity
+from .study import Study, study
+
+SECTIONS = (
+    overview,
+    headline,
+    paired,
+    curves,
+    gains,
+    hurt,
+    guard,
+    labels,
+    network,
+    personalization,
+    similarity,
+    cost,
+    provenance,
+)
+
+
+def write_report(folders: Sequence[Path], path: Path) -> Path:
+    """One HTML file about one run or several, which needs nothing else to be read."""
+    text = report(study(folders))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as problem:
+        raise PartitaError(f"Cannot write the report to {path}: {problem.strerror}.") from problem
+    made = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        made.chmod(0o644)
+        # A reader never sees half a report.
+        os.replace(made, path)
+    except OSError as problem:
+        raise PartitaError(f"Cannot write the report to {path}: {problem.strerror}.") from problem
+    finally:
+        made.unlink(missing_ok=True)
+    return path
+
+
+def report(found: Study) -> str:
+    sections = [made for section in SECTIONS if (made := section(found))]
+    return page(_title(found), _subtitle(found), _banners(found), sections, _footer(found))
+
+
+def _title(found: Study) -> str:
+    data = listed(list(dict.fromkeys(view.about["data"] for view in found.views)))
+    several = len(found.methods) > 1
+    return f"{amount(len(found.methods), 'method') if several else found.methods[0].name} on {data}"
+
+
+def _subtitle(found: Study) -> str:
+    views = found.views
+    last = max(view.about.get("ended") or view.about["started"] for view in views)
+    runs = amount(len(views), "run")
+    return f"Partita report of {runs}, {'ended' if not _unfinished(found) else 'started'} {last[:10]}"
+
+
+def _unfinished(found: Study) -> list[str]:
+    return [
+        f"{method.name}, seed {each.view.seed}: {each.view.done} of {each.view.about['rounds']} rounds "
+        f"({each.view.about['status']}). Continue with: partita resume {each.view.folder}"
+        for method in found.methods
+        for each in method.replicas
+        if not each.view.finished
+    ]
+
+
+def _banners(found: Study) -> list[Html]:
+    banners = []
+    if unfinished := _unfinished(found):
+        items = tag("ul", *(tag("li", line) for line in unfinished))
+        words = "What follows is what was committed so far, and may change."
+        banners.append(
+            tag(
+                "div",
+                tag("strong", "Partial report: not all runs are finished. "),
+                words,
+                items,
+                class_="banner",
+                role="note",
+            )
+        )
+    oracles = list(dict.fromkeys(view.about["label"] for view in found.views if view.about["oracle_validation"]))
+    if oracles:
+        words = f"{listed(oracles)}: test data were handed out as validation data. Compare with no other result."
+        banners.append(tag("div", tag("strong", "Oracle. "), words, class_="banner", role="note"))
+    return banners
+
+
+def _footer(found: Study) -> str:
+    versions = dict.fromkeys(str(view.about["environment"]["packages"].get("partita")) for view in found.views)
+    made = f"Made by Partita from {amount(len(found.views), 'run')} of version {listed(list(versions))}."
+    return f"{made} Nothing in this file is loaded from elsewhere."

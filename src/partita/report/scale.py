@@ -1,0 +1,103 @@
+"""Where does a value lie on a chart? On a line between two ends, with ticks at round numbers."""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from ..evaluation.metric import Metric
+from ..formatting import plain
+
+STEPS = (1, 2, 2.5, 5, 10, 20, 25, 50)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What a direction of a chart means."""
+
+    label: str
+    low: float
+    high: float
+    ticks: tuple[float, ...]
+    text: Callable[[float], str] = plain
+    """How a tick is written."""
+    say: Callable[[float], str] = plain
+    """How a value of the chart is told, with its unit."""
+    logarithmic: bool = False
+
+
+@dataclass(frozen=True)
+class Scale:
+    """From values to pixels."""
+
+    axis: Axis
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        low, high = self.axis.low, self.axis.high
+        if self.axis.logarithmic:
+            low, high, value = math.log(low), math.log(high), math.log(value)
+        return self.start + (value - low) / (high - low) * (self.end - self.start)
+
+
+def ticks(low: float, high: float, most: int = 6) -> tuple[float, ...]:
+    """Round numbers from at or below `low` to at or above `high`, no more than asked (at least three).
+
+    >>> ticks(3, 97)
+    (0.0, 20.0, 40.0, 60.0, 80.0, 100.0)
+    """
+    span = high - low or abs(high) or 1.0
+    power = 10.0 ** math.floor(math.log10(span / most))
+    candidates = (_multiples(low, high, factor * power) for factor in STEPS)
+    return next(found for found in candidates if len(found) <= max(most, 3))
+
+
+def axis(
+    label: str,
+    values: Iterable[float],
+    text: Callable[[float], str] = plain,
+    say: Callable[[float], str] = plain,
+    *,
+    most: int = 6,
+    within: tuple[float, float] = (-math.inf, math.inf),
+) -> Axis:
+    """An axis that begins and ends at ticks around the values; `within` are bounds that scores cannot leave."""
+    known = list(values)
+    found = ticks(min(known), max(known), most)
+    kept = tuple(tick for tick in found if within[0] - 1e-9 <= tick <= within[1] + 1e-9)
+    return Axis(label, max(found[0], within[0]), min(found[-1], within[1]), kept, text, say)
+
+
+def score_axis(metric: Metric, values: Iterable[float]) -> Axis:
+    """Of scores; what lies beyond their bounds, as the end of a spread may, is cut off."""
+    low, high = metric.bounds
+    within = [min(max(value, low), high) for value in values]
+    return axis(metric.axis, within, metric.tick, metric.text, within=metric.bounds)
+
+
+def gain_axis(metric: Metric, values: Iterable[float]) -> Axis:
+    return axis(metric.gain_axis, values, metric.tick, metric.change, most=7)
+
+
+def whole_axis(label: str, first: int, last: int) -> Axis:
+    """From the first to the last of whole numbers, such as rounds."""
+    end = max(last, first + 1)
+    return Axis(label, first, end, tuple(tick for tick in ticks(first, end) if tick % 1 == 0 and first <= tick <= end))
+
+
+def size_axis(label: str, values: Iterable[float]) -> Axis:
+    """For counts: logarithmic where they span more than a factor of twenty."""
+    known = [max(value, 1.0) for value in values]
+    low, high = min(known), max(known)
+    if high / low <= 20:
+        return axis(label, known, within=(0, math.inf))
+    steps = (factor * 10.0**power for power in range(0, 13) for factor in (1, 2, 5))
+    found = tuple(step for step in steps if low <= step <= high)
+    shown = found if len(found) <= 6 else tuple(step for step in found if math.log10(step) % 1 < 1e-9)
+    return Axis(label, low / 1.1, high * 1.1, shown, logarithmic=True)
+
+
+def _multiples(low: float, high: float, step: float) -> tuple[float, ...]:
+    # What is within rounding of a multiple is one.
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return tuple(step * number for number in range(first, max(last, first + 1) + 1))

@@ -1,0 +1,84 @@
+"""What did it cost? Bytes by part of the network, and time."""
+
+from statistics import fmean
+
+from ...formatting import duration, size
+from ...runs.target import spent
+from ..charts.bars import Part, bars
+from ..charts.frame import colour
+from ..figure import Section, figure, grid, key, paragraph, section
+from ..markup import Html
+from ..scale import axis
+from ..study import Method, Study
+
+TITLE = "Cost"
+
+
+def cost(study: Study) -> Section:
+    run = [method for method in study.methods if any(each.view.rounds for each in method.replicas)]
+    if not run:
+        return section("cost", TITLE, paragraph("No round is done yet.", class_="missing"))
+    return section("cost", TITLE, grid(_traffic(run), _time(run)))
+
+
+def _traffic(methods: list[Method]) -> Html:
+    """Megabytes of a round, by group and direction; all its participants together."""
+    found = {method.name: _groups(method) for method in methods}
+    groups = list(dict.fromkeys(group for each in found.values() for group in each))
+    parts = [
+        [
+            Part(
+                sum(each.get(group, (0, 0))) / 1e6,
+                colour(number),
+                f"{name}, {group}: {size(each.get(group, (0, 0))[0])} down, {size(each.get(group, (0, 0))[1])} up",
+            )
+            for number, group in enumerate(groups)
+        ]
+        for name, each in found.items()
+    ]
+    rows = [[name, group, size(down), size(up)] for name, each in found.items() for group, (down, up) in each.items()]
+    rows += [[name, "all", "0 B", "0 B"] for name, each in found.items() if not each]
+    x = axis("MB in a round", [0, *(sum(part.value for part in several) for several in parts)], most=5)
+    note = "Mean of a round, all its participants together, down and up."
+    legend = key([(colour(number), group) for number, group in enumerate(groups)])
+    chart = bars("Megabytes of a round by method", x, list(found), parts)
+    return figure("Traffic of a round", chart, ["method", "part", "down", "up"], rows, note, legend=legend)
+
+
+def _groups(method: Method) -> dict[str, tuple[float, float]]:
+    """Means over runs, each of which counts alike, however many of its rounds are done."""
+    totals: dict[str, list[float]] = {}
+    for each in method.replicas:
+        rounds = max(each.view.done, 1) * len(method.replicas)
+        for sent in each.view.traffic:
+            both = totals.setdefault(sent.group, [0.0, 0.0])
+            both[0] += sent.down / rounds
+            both[1] += sent.up / rounds
+    return {group: (down, up) for group, (down, up) in sorted(totals.items())}
+
+
+def _time(methods: list[Method]) -> Html:
+    each = {method.name: fmean(run.view.seconds_per_round for run in method.replicas) for method in methods}
+    whole = {
+        method.name: fmean(spent(run.view, run.view.done).seconds for run in method.replicas) for method in methods
+    }
+    parts = [
+        [
+            Part(
+                taken,
+                colour(method.number),
+                f"{method.name}: {duration(taken)} a round, {duration(whole[method.name])} in all",
+            )
+        ]
+        for method, taken in zip(methods, each.values(), strict=True)
+    ]
+    rows = [[name, duration(taken), duration(whole[name])] for name, taken in each.items()]
+    note = "Wall clock of a round with its evaluation, where it was run; other machines differ."
+    x = axis("seconds in a round", [0, *each.values()], most=5)
+    return figure(
+        "Time of a round",
+        bars("Seconds of a round by method", x, list(each), parts),
+        ["method", "a round", "all rounds"],
+        rows,
+        note,
+    )

@@ -1,0 +1,146 @@
+"""How did it get there? Scores over rounds and bytes, and what a target cost."""
+
+from statistics import fmean, pstdev
+
+from ...evaluation.metric import DECIMALS
+from ...evaluation.scores import HeldOut, Model
+from ...formatting import NONE, duration, size
+from ...runs.target import reached, spent
+from ..charts.lines import Level, Line, lines
+from ..figure import Section, figure, grid, paragraph, section, table
+from ..markup import Html, tag
+from ..sampling import evenly, told
+from ..scale import axis, score_axis, ticks, whole_axis
+from ..study import Method, Replica, Study
+
+MOST_POINTS = 60
+SHORT = {
+    "initial": "initial",
+    "before_local": "before local",
+    "after_local": "after local",
+    "after_finetune": "fine-tuned",
+}
+Curve = list[tuple[int, float, float]]
+"""Rounds, the mean of the seeds, and their spread."""
+
+
+def curves(study: Study) -> Section:
+    if not any(method.summaries for method in study.methods):
+        return section("curves", "Learning curves", paragraph("Nothing was evaluated yet.", class_="missing"))
+    found = _curves(study)
+    figures = [_over_rounds(study, found)]
+    if sum(each.view.bytes_per_round for method in study.methods for each in method.replicas):
+        figures.append(_over_bytes(study))
+    return section("curves", "Learning curves", grid(*figures), *_targets(study))
+
+
+def curve(replicas: list[Replica], model: Model, role: HeldOut) -> Curve:
+    """The mean over clients after each round at which it was measured."""
+    known: dict[int, list[float]] = {}
+    for each in replicas:
+        for at, mean in each.view.course(model, role).items():
+            known.setdefault(at, []).append(mean)
+    return [(at, fmean(values), pstdev(values)) for at, values in sorted(known.items())]
+
+
+def _curves(study: Study) -> list[tuple[str, int, Curve]]:
+    """One for each method; of a single method one for each of its models, and for validation data."""
+    if len(study.methods) > 1:
+        return [
+            (method.name, method.number, found)
+            for method in study.methods
+            if (found := curve(list(method.replicas), method.view.about["model"], "test"))
+        ]
+    method = study.methods[0]
+    used: Model = method.view.about["model"]
+    wanted: list[tuple[str, Model, HeldOut]] = [(SHORT[used], used, "test"), ("validation", used, "validation")]
+    others: tuple[Model, ...] = ("initial", "before_local", "after_local", "after_finetune")
+    wanted += [(SHORT[model], model, "test") for model in others if model != used]
+    several = [(name, curve(list(method.replicas), model, role)) for name, model, role in wanted]
+    return [(name, number, found) for number, (name, found) in enumerate(several) if found]
+
+
+def _over_rounds(study: Study, found: list[tuple[str, int, Curve]]) -> Html:
+    metric = study.metric
+    shown = [(name, number, evenly(each, MOST_POINTS)) for name, number, each in found]
+    series = [
+        Line(name, [(at, mean) for at, mean, _ in each], number, [spread for _, _, spread in each])
+        for name, number, each in shown
+    ]
+    levels = _levels(study)
+    values = [mean for each in series for _, mean in each.points] + [level.value for level in levels]
+    last = max(at for _, _, each in shown for at, _, _ in each)
+    y = score_axis(metric, values)
+    rounds = sorted({at for _, _, each in shown for at, _, _ in each})
+    known = {name: {at: mean for at, mean, _ in each} for name, _, each in shown}
+    rows = [[str(at), *(metric.text(each[at]) if at in each else NONE for each in known.values())] for at in rounds]
+    note = "Mean over clients" + (", and over seeds with their spread." if len(study.seeds) > 1 else ".")
+    note += " " + told(MOST_POINTS, max(len(each) for _, _, each in found), "rounds")
+    if len(rounds) == 1:
+        note += " Evaluated once; the setting evaluate_every says how often."
+    chart = lines(f"Mean test {metric.name} over rounds", whole_axis("round", 0, last), y, series, levels)
+    return figure("Over rounds", chart, ["round", *known], rows, note.strip())
+
+
+def _levels(study: Study) -> list[Level]:
+    floors = [each.macro for _, each in study.floors]
+    found = [Level("floor", fmean(floors))] if floors else []
+    return found + [
+        Level(method.name, fmean(each.macro for each in method.summaries))
+        for method in study.baselines
+        if method.summaries
+    ]
+
+
+def _over_bytes(study: Study) -> Html:
+    metric = study.metric
+    series, rows = [], []
+    for method in study.methods:
+        found = evenly(curve(list(method.replicas), method.view.about["model"], "test"), MOST_POINTS)
+        if not found:
+            continue
+        points = [(fmean(spent(each.view, at).bytes for each in method.replicas) / 1e6, mean) for at, mean, _ in found]
+        series.append(Line(method.name, points, method.number))
+        rows += [
+            [method.name, str(at), size(1e6 * x), metric.text(y)]
+            for (at, _, _), (x, y) in zip(found, points, strict=True)
+        ]
+    y = score_axis(metric, [value for each in series for _, value in each.points])
+    x = axis("MB", [0, *(at for each in series for at, _ in each.points)])
+    chart = lines(f"Mean test {metric.name} over megabytes sent", x, y, series)
+    note = "All clients' traffic together, down and up. What sends nothing stands at zero."
+    return figure("Over traffic", chart, ["method", "round", "sent", metric.name], rows, note)
+
+
+def _targets(study: Study) -> list[Html]:
+    """Round numbers between the first and the best mean; each method's cost to get there."""
+    metric, lower = study.metric, study.metric.lower_is_better
+    runs = [each for method in study.methods for each in method.tested]
+    all_means = [list(each.view.course().values()) for each in runs]
+    worst, best = (max, min) if lower else (min, max)
+    start, end = worst(each[0] for each in all_means), best(best(each) for each in all_means)
+    between = (round(each, DECIMALS) for each in ticks(min(start, end), max(start, end), 7))
+    found = [each for each in between if metric.gain(each, start) > 0 and metric.gain(end, each) >= 0]
+    targets = found[:4] if lower else found[-4:]
+    if not targets:
+        return []
+    rows = [[method.name, *(_cost(method, target) for target in targets)] for method in study.methods]
+    titles = ["method", *(f"{'at most' if lower else 'at least'} {metric.text(target)}" for target in targets)]
+    explained = (
+        "The first evaluated round whose mean over clients is as good as the target; means over the runs that reach "
+        "it. This reads the curve of test scores, and chooses nothing by it."
+    )
+    return [
+        tag("h3", "Rounds, time and traffic to a target"),
+        table(titles, rows, label="Cost of a target"),
+        paragraph(explained, class_="quiet"),
+    ]
+
+
+def _cost(method: Method, target: float) -> str:
+    costs = [cost for each in method.tested if (cost := reached(each.view, target))]
+    if not costs:
+        return "not reached"
+    seconds, traffic = fmean(each.seconds for each in costs), fmean(each.bytes for each in costs)
+    some = "" if len(costs) == len(method.replicas) else f" ({len(costs)} of {len(method.replicas)} runs)"
+    return f"round {fmean(each.round for each in costs):.3g}, {duration(seconds)}, {size(traffic)}{some}"

@@ -1,0 +1,152 @@
+"""Who gains, and by how much? Differences to the baselines on the same clients."""
+
+from collections.abc import Sequence
+from statistics import fmean, pstdev
+
+from ...evaluation.scores import Model, quantile
+from ...formatting import NONE
+from ...runs.changes import sizes
+from ...runs.gains import gain as gain_over
+from ...runs.view import View
+from ..charts.histogram import bins, histogram
+from ..charts.lines import Line, lines
+from ..charts.scatter import Point, scatter
+from ..charts.violin import Violin, violins
+from ..figure import Section, figure, grid, missing_baselines, section
+from ..markup import Html, tag
+from ..sampling import evenly, told
+from ..scale import gain_axis, score_axis, size_axis, whole_axis
+from ..study import Method, Study
+
+MOST_POINTS = 400
+MOST_METHODS = 6
+MOST_RANKS = 60
+
+
+def gains(study: Study) -> Section:
+    if not any(method.summaries for method in study.methods):
+        return section("gains", "Client by client", tag("p", "Nothing was evaluated yet.", class_="missing"))
+    known = [name for name in study.references if any(method.over(name) for method in study.methods)]
+    parts = [_violins(study, name) for name in known]
+    if known:
+        # What personalization is for is to beat the model that all share.
+        reference = "global" if "global" in known else known[0]
+        wanted = known if len(study.methods) == 1 else [reference]
+        shown = [method for method in study.methods if method.over(reference)][:MOST_METHODS]
+        parts += [_histogram(study, method, name) for method in shown for name in wanted if method.over(name)]
+        parts += [_scatter(study, method, reference) for method in shown]
+    content = [grid(*parts, *_changes(study), _ranks(study))]
+    if not known:
+        content.append(missing_baselines("Gains over local training and over the global model need these baselines."))
+    elif len(study.methods) > MOST_METHODS:
+        content.append(tag("p", f"Histograms and scatters are of the first {MOST_METHODS} methods.", class_="quiet"))
+    return section("gains", "Client by client", *content)
+
+
+def _violins(study: Study, reference: str) -> Html:
+    several = [
+        Violin(method.name, values, method.number)
+        for method in study.methods
+        if (values := method.gains_over(reference))
+    ]
+    return _violin_figure(study, f"Gain over {reference}", several)
+
+
+def _violin_figure(study: Study, title: str, several: Sequence[Violin]) -> Html:
+    change = study.metric.change
+    rows = []
+    for each in several:
+        ordered = sorted(each.values)
+        quarters = (quantile(ordered, percent) for percent in (0, 25, 50, 75, 100))
+        rows.append([each.name, *map(change, quarters), change(fmean(each.values)), str(len(each.values))])
+    x = gain_axis(study.metric, [0, *(value for each in several for value in each.values)])
+    chart = violins(f"{title}: how clients are spread", x, several)
+    titles = ["", "least", "lower quarter", "median", "upper quarter", "most", "mean", "values"]
+    return figure(
+        title, chart, titles, rows, "Outline: how many clients. Thick line: the middle half. Dot: the median."
+    )
+
+
+def _changes(study: Study) -> list[Html]:
+    """What training in the round or fine-tuning does to each client's model."""
+    kinds: tuple[tuple[Model, str], ...] = (("after_local", "trained"), ("after_finetune", "fine-tuned"))
+    several = []
+    for method in study.methods:
+        for model, name in kinds:
+            if values := [value for each in method.tested for value in _change(each.view, model)]:
+                shown = name if len(study.methods) == 1 else f"{method.name}, {name}"
+                several.append(Violin(shown, values, method.number))
+    return [_violin_figure(study, "Change by training on one's own data", several)] if several else []
+
+
+def _change(view: View, model: Model) -> tuple[float, ...]:
+    """Of each client's score, from before its local training."""
+    return gain_over("before_local", view.scores(model), view.scores("before_local"), view.metric).gains
+
+
+def _histogram(study: Study, method: Method, reference: str) -> Html:
+    values = method.gains_over(reference)
+    found = bins(values)
+    x = gain_axis(study.metric, [found[0].low, found[-1].high])
+    what = "clients" if len(method.replicas) == 1 else "clients (each seed counts)"
+    rows = [[f"{study.metric.change(each.low)} to {study.metric.change(each.high)}", str(each.count)] for each in found]
+    worse, total = method.hurt(reference)
+    note = f"{worse} of {total} are worse off, {values.count(0)} equal."
+    title = f"{method.name} over {reference}"
+    return figure(
+        title, histogram(f"{title}: how many clients gain how much", x, found, what), ["gain", what], rows, note
+    )
+
+
+def _scatter(study: Study, method: Method, reference: str) -> Html:
+    what = f"{sizes(method.view)[0]} samples"
+    found = [
+        (view.seed, client, gain, counts[client])
+        for view, each in method.over(reference)
+        for counts in [sizes(view)[1]]
+        for client, gain in zip(each.clients, each.gains, strict=True)
+    ]
+    points, rows = [], []
+    for seed, client, gain, size in evenly(found, MOST_POINTS):
+        tip = f"client {client}, seed {seed}: {study.metric.change(gain)}, {size:,} {what}"
+        points.append(Point(max(size, 1), gain, method.number, tip))
+        rows.append([str(client), str(seed), f"{size:,}", study.metric.change(gain)])
+    title = f"{method.name} over {reference}, by data size"
+    x, y = size_axis(what, [each.x for each in points]), gain_axis(study.metric, [0, *(each.y for each in points)])
+    note = ("A point for each client and seed. " + told(MOST_POINTS, len(found), "points")).strip()
+    chart = scatter(f"{title}: gain against the number of {what}", x, y, points)
+    return figure(title, chart, ["client", "seed", what, "gain"], rows, note)
+
+
+def _ranks(study: Study) -> Html:
+    """Clients in order of their score, the worst first; under each seed anew."""
+    metric = study.metric
+    series, rows = [], []
+    for method in study.methods:
+        ordered = [
+            sorted((r.score for r in each.last.values()), reverse=metric.lower_is_better) for each in method.tested
+        ]
+        if not ordered:
+            continue
+        places = evenly(range(min(map(len, ordered))), MOST_RANKS)
+        means = [fmean(scores[place] for scores in ordered) for place in places]
+        spreads = [pstdev([scores[place] for scores in ordered]) for place in places]
+        series.append(
+            Line(
+                method.name,
+                [(place + 1, mean) for place, mean in zip(places, means, strict=True)],
+                method.number,
+                spreads,
+            )
+        )
+        rows += [
+            [method.name, str(place + 1), metric.text(mean), metric.text(spread) if len(ordered) > 1 else NONE]
+            for place, mean, spread in zip(places, means, spreads, strict=True)
+        ]
+    y = score_axis(metric, [value for each in series for _, value in each.points])
+    last = int(max(each.points[-1][0] for each in series))
+    chart = lines("Score by rank of the client, the worst first", whole_axis("rank", 1, last), y, series)
+    note = "Clients from worst to best, ranked anew under each seed" + (
+        "; band: spread over seeds." if len(study.seeds) > 1 else "."
+    )
+    return figure("By rank of the client", chart, ["method", "rank", metric.name, "spread over seeds"], rows, note)

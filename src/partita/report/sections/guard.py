@@ -1,0 +1,89 @@
+"""What does the guard save? Clients hurt before and after it, on test data that it never saw."""
+
+from statistics import fmean
+
+from ...formatting import plain
+from ..charts.bars import Part, bars
+from ..figure import Section, figure, grid, key, missing, paragraph, section, table
+from ..markup import Html
+from ..scale import axis
+from ..study import Study
+
+TITLE = "The guard"
+
+
+def guard(study: Study) -> Section:
+    found = study.having("guard")
+    if not found:
+        return section("guard", TITLE, missing("The guard was not asked for.", "partita guard RUN"))
+    metric = study.metric
+    rows = [
+        [
+            method.name,
+            f"{sum(value['hurt_before'] for value in values)} of {sum(len(value['clients']) for value in values)}",
+            f"{sum(value['hurt_after'] for value in values)} of {sum(len(value['clients']) for value in values)}",
+            metric.text(fmean(value["macro_personal"] for value in values)),
+            metric.text(fmean(value["macro_guarded"] for value in values)),
+            metric.change(fmean(value["difference"] for value in values)),
+            "; ".join(f"[{metric.change(value['low'])}, {metric.change(value['high'])}]" for value in values),
+        ]
+        for method, values in found
+    ]
+    titles = ["method", "hurt before", "hurt after", "personal", "guarded", "difference", "95 % interval, by seed"]
+    names = [name for method, _ in found for name in (method.name, "with the guard")]
+    parts = [
+        [
+            Part(
+                sum(value[key] for value in values),
+                class_,
+                f"{method.name}, {said} the guard: {sum(value[key] for value in values)} hurt",
+            )
+        ]
+        for method, values in found
+        for key, class_, said in (("hurt_before", "hurt", "without"), ("hurt_after", "c0", "with"))
+    ]
+    x = axis("clients hurt", [0, *(part.value for several in parts for part in several)])
+    words = paragraph(
+        "For each client the guard takes its personal model, the global model or a mixture, whichever is best on the "
+        "client's validation data; clients with few validation samples are drawn towards what is best for all. Hurt: "
+        "clients whose test score is below that of the global model."
+    )
+    hurt = figure(
+        "Clients hurt",
+        bars("Clients hurt with and without the guard", x, names, parts),
+        ["", "hurt"],
+        [[name, plain(several[0].value)] for name, several in zip(names, parts, strict=True)],
+    )
+    return section(
+        "guard", TITLE, words, table(titles, rows, label="The guard on test data"), grid(hurt, _choices(study))
+    )
+
+
+def _choices(study: Study) -> Html:
+    """How often each mixture was chosen."""
+    names, parts, rows = [], [], []
+    for method, values in study.having("guard"):
+        chosen = [weight for value in values for weight in value["chosen"]]
+        weights = sorted({weight for value in values for weight in value["weights"]})
+        counts = [sum(abs(each - weight) < 1e-9 for each in chosen) for weight in weights]
+        names.append(method.name)
+        parts.append(
+            [
+                Part(
+                    100 * count / max(len(chosen), 1),
+                    f"blend{round(4 * weight)}",
+                    f"{method.name}, weight {weight:g} of the personal model: {count} clients",
+                )
+                for weight, count in zip(weights, counts, strict=True)
+            ]
+        )
+        rows += [[method.name, f"{weight:g}", str(count)] for weight, count in zip(weights, counts, strict=True)]
+    chart = bars(
+        "Share of clients by the weight that the guard gives their personal model",
+        axis("% of clients", [0, 100]),
+        names,
+        parts,
+    )
+    note = "The weight of the personal model in the mixture."
+    legend = key([("blend0", "0: global"), ("blend2", "0.5: half"), ("blend4", "1: personal")])
+    return figure("What the guard chose", chart, ["method", "weight", "clients"], rows, note, legend=legend)

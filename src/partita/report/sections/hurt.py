@@ -1,0 +1,79 @@
+"""Who is worse off? Clients that a baseline would serve better, and the worst decile."""
+
+from ...evaluation.scores import tenth
+from ...formatting import NONE
+from ..figure import Section, details, missing_baselines, section, table
+from ..markup import Html, tag
+from ..study import Method, Study
+
+MOST_ROWS = 200
+
+
+def hurt(study: Study) -> Section | None:
+    tested = [method for method in study.methods if method.summaries]
+    if not tested:
+        return None
+    content = [*_shares(study, tested), _worst(study, tested)]
+    return section("hurt", "Clients hurt, and the worst decile", *content)
+
+
+def _shares(study: Study, tested: list[Method]) -> list[Html]:
+    if not study.references:
+        return [missing_baselines("Whom a method hurts shows against baselines.")]
+    rows = []
+    for method in tested:
+        row = [method.name]
+        for name in study.references:
+            count, total = method.hurt(name)
+            row.append(f"{count} of {total} ({100 * count / total:.0f} %)" if total else NONE)
+        rows.append(row)
+    titles = ["method", *(f"worse than {name}" for name in study.references)]
+    lists = [_list(study, name) for name in study.references if any(method.over(name) for method in tested)]
+    return [table(titles, rows, label="Clients hurt"), *lists]
+
+
+def _list(study: Study, reference: str) -> Html:
+    metric = study.metric
+    found = [
+        (gain, method.name, run, client, score, other)
+        for method in study.methods
+        for run, each in method.over(reference)
+        for hurt in [frozenset(each.hurt)]
+        for client, gain, score, other in zip(each.clients, each.gains, each.scores, each.others, strict=True)
+        if client in hurt
+    ]
+    found.sort(key=lambda each: each[0])
+    rows = [
+        [
+            str(client),
+            name,
+            str(run.seed),
+            f"{run.tested()[client].count:,}",
+            metric.text(score),
+            metric.text(other),
+            metric.change(gain),
+        ]
+        for gain, name, run, client, score, other in found[:MOST_ROWS]
+    ]
+    more = f"; the {MOST_ROWS} that lose most" if len(found) > MOST_ROWS else ""
+    titles = ["client", "method", "seed", "test samples", "score", reference, "change"]
+    return details(f"Who is worse than {reference} ({len(found):,}{more})", titles, rows)
+
+
+def _worst(study: Study, tested: list[Method]) -> Html:
+    """The clients of the worst decile of each method, by seed."""
+    metric = study.metric
+    rows = []
+    for method in tested:
+        for each in method.tested:
+            ordered = sorted(each.last.values(), key=lambda record: record.score, reverse=metric.lower_is_better)
+            rows += [
+                [method.name, str(each.view.seed), str(record.client), f"{record.count:,}", metric.text(record.score)]
+                for record in tenth(ordered)
+            ]
+    shown = rows[:MOST_ROWS]
+    more = f", the first {MOST_ROWS} of {len(rows):,}" if len(rows) > MOST_ROWS else ""
+    return tag(
+        "div",
+        details(f"The worst tenth of clients{more}", ["method", "seed", "client", "test samples", "score"], shown),
+    )

@@ -1,0 +1,87 @@
+"""What is shared and what is personal? The partition of the network."""
+
+from typing import Any
+
+from ...formatting import NONE, size
+from ..charts.bars import Part, bars
+from ..figure import Section, details, figure, key, not_noted, section
+from ..markup import Html, join, tag
+from ..scale import axis
+from ..study import Study
+
+TITLE = "Partition of the network"
+KINDS = {
+    "shared": "shared",
+    "personal": "personal",
+    "frozen-shared": "shared, not trained in a round",
+    "frozen-personal": "personal, not trained in a round",
+}
+
+
+def network(study: Study) -> Section:
+    found = [(method.name, values[0]) for method, values in study.having("network")]
+    if not found:
+        return section("network", TITLE, not_noted("What is shared and what is personal was not noted."))
+    names = [name for name, _ in found]
+    parts = [_parts(name, value) for name, value in found]
+    rows = [
+        [
+            name,
+            f"{value['parameters']:,}",
+            f"{value['shared']:,}",
+            f"{value['personal']:,}",
+            f"{value['frozen']:,}",
+            size(value["bytes_down"]),
+            size(value["bytes_up"]),
+        ]
+        for name, value in found
+    ]
+    titles = ["method", "parameters", "shared", "personal", "frozen", "down", "up, at most"]
+    x = axis("% of parameters", [0, 100])
+    legend = key(
+        [
+            (kind, said)
+            for kind, said in KINDS.items()
+            if any(part.class_ == kind and part.value for each in parts for part in each)
+        ]
+    )
+    note = "Down and up: bytes of one client and round."
+    chart = bars("Share of parameters that are shared, personal and frozen", x, names, parts)
+    made = figure("Shared, personal, frozen", chart, titles, rows, note, legend=legend, beside=True)
+    return section("network", TITLE, made, *(_tensors(name, value) for name, value in found))
+
+
+def _parts(name: str, found: dict[str, Any]) -> list[Part]:
+    """Each parameter once: a frozen one may be shared too."""
+    whole = found["parameters"] or 1
+    counts = dict.fromkeys(KINDS, 0)
+    for row in found["rows"]:
+        kind = "shared" if row["shared"] else "personal"
+        counts[kind if row["trained_in"] else f"frozen-{kind}"] += row["parameters"]
+    counted = sum(counts.values()) or whole
+    return [
+        Part(100 * count / counted, kind, f"{name}: {count:,} values {KINDS[kind]}") for kind, count in counts.items()
+    ]
+
+
+def _tensors(name: str, found: dict[str, Any]) -> Html:
+    rows = [
+        [
+            row["name"],
+            " x ".join(map(str, row["shape"])) or "scalar",
+            f"{row['parameters']:,}",
+            "shared" if row["shared"] else "personal",
+            "yes" if row["kept"] else NONE,
+            ", ".join(map(str, row["trained_in"])) or "frozen",
+        ]
+        for row in found["rows"]
+    ]
+    stages = [*found["stages"], *(f"before use: {stage}" for stage in found.get("finetune", ()))]
+    titles = ["tensor", "shape", "values", "part", "kept by the client", "trained in phase"]
+    return join(
+        [
+            tag("h3", name),
+            tag("ol", *(tag("li", stage) for stage in stages)),
+            details(f"Tensors of {name}", titles, rows),
+        ]
+    )

@@ -1,0 +1,73 @@
+"""Is one method better than another? Differences on the same clients and seeds, with intervals and tests."""
+
+from ...evaluation.comparison import Comparison, Difference, compare
+from ...formatting import NONE
+from ...runs.scores import pooled
+from ..charts.frame import colour
+from ..charts.intervals import Interval, intervals
+from ..figure import Section, figure, paragraph, section
+from ..markup import Html, join, tag
+from ..scale import axis
+from ..study import Method, Study
+
+FIRST = ("fedavg", "local")
+"""Methods that others are compared with, where they are there."""
+
+
+def paired(study: Study) -> Section | None:
+    """Nothing where there is nothing to compare."""
+    done = [method for method in study.methods if all(each.view.finished and each.last for each in method.replicas)]
+    if len(study.methods) < 2:
+        return None
+    against = next((method for name in FIRST for method in done if method.name == name), done[0] if done else None)
+    alike = [method for method in done if against and _same_clients(method, against)]
+    if against is None or len(alike) < 2:
+        text = "Fewer than two of these methods are finished on the same clients and seeds."
+        return section("paired", "Differences between methods", paragraph(text, class_="missing"))
+    made = compare(
+        {method.name: pooled(each.view for each in method.replicas) for method in alike},
+        baseline=against.name,
+        lower_is_better=study.metric.lower_is_better,
+    )
+    return section("paired", "Differences between methods", *_shown(study, made, {each.name: each for each in alike}))
+
+
+def _same_clients(one: Method, other: Method) -> bool:
+    clients = {each.view.seed: each.view.about["fingerprint"] for each in other.replicas}
+    common = [each.view for each in one.replicas if each.view.seed in clients]
+    return bool(common) and all(each.about["fingerprint"] == clients[each.seed] for each in common)
+
+
+def _shown(study: Study, made: Comparison, methods: dict[str, Method]) -> list[Html]:
+    said = study.metric.change
+
+    def row(each: Difference) -> list[str]:
+        within = f"[{', '.join(map(said, each.interval))}]" if each.interval else NONE
+        tested = ["<0.001" if p < 0.001 else f"{p:.3f}" for p in (each.p, each.corrected)]
+        return [each.method, said(each.mean), within, *tested, f"{each.wins} / {each.ties} / {each.losses}"]
+
+    rows = [row(each) for each in made.differences]
+    level = f"{100 * made.level:g} %"
+    several = [
+        Interval(
+            each.method,
+            each.mean,
+            *(each.interval or (each.mean, each.mean)),
+            colour(methods[each.method].number),
+            f"{line[0]}: {line[1]} {line[2]}, corrected p {line[4]}",
+        )
+        for each, line in zip(made.differences, rows, strict=True)
+    ]
+    unit = study.metric.name if study.metric.lower_is_better else "points"
+    x = axis(
+        f"difference to {made.baseline}, {unit}",
+        [0, *(end for each in several for end in (each.low, each.high))],
+        study.metric.tick,
+    )
+    better = "Less is better. " if made.lower_is_better else ""
+    titles = ["method", "difference", f"{level} interval", "p", "p (Holm)", "win / tie / loss"]
+    chart = intervals(f"Difference of each method to {made.baseline} with {level} interval", x, several, marked=0)
+    drawn = f"Line: {level} interval from redrawn clients and seeds."
+    note = f"{better}{drawn} Wins are clients, each the mean over its seeds."
+    notes = [tag("ul", join(tag("li", note) for note in made.notes), class_="notes")] if made.notes else []
+    return [figure(f"Less {made.baseline}, on the same clients", chart, titles, rows, note, beside=True), *notes]

@@ -1,0 +1,1 @@
+"""Who carries out jobs? One file for each executor."""

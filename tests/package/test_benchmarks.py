@@ -1,0 +1,141 @@
+"""The benchmarks measure what they say: the floors do the right arithmetic, and ratios are those of pairs."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from benchmarks import floor_cnn4, floor_convnet4
+from benchmarks.contenders import arrays, contender, parse
+from benchmarks.measuring import bench, names, summarize
+from benchmarks.processes import _shares, seconds_in_processes
+from benchmarks.workload import Goal, Measured, Workload, round_seconds
+from benchmarks.workloads.million_clients import Rows
+from torch.nn import functional as F
+
+from partita.algorithms.fedavg import fedavg
+from partita.core.batching import Batching
+from partita.data.federation import federate
+from partita.data.sources.digits import digits
+from partita.errors import PartitaError
+from partita.models.cnn4 import cnn4
+from partita.models.convnet4 import convnet4
+from partita.models.mlp import mlp
+
+
+def test_workloads_are_found_by_name() -> None:
+    images = ["cnn4_cifar10", "convnet_fedbabu", "fedrep_cache", "two_workers"]
+    assert names() == sorted([*images, "fasttext_ag_news", "million_clients", "overhead", "small_mlp"])
+
+
+def test_the_floor_of_cnn4_takes_the_step_of_autograd() -> None:
+    torch.manual_seed(0)
+    model = cnn4(shape=(3, 32, 32), classes=10)
+    images, labels = torch.randn(7, 3, 32, 32), torch.randint(10, (7,))
+    own = floor_cnn4.prepared({name: tensor.detach() for name, tensor in model.named_parameters()})
+    floor_cnn4.step(own, images.contiguous(memory_format=torch.channels_last), labels, 0.05)
+    loss = F.cross_entropy(model(images), labels)
+    slopes = torch.autograd.grad(loss, list(model.parameters()))
+    for (name, before), slope in zip(model.named_parameters(), slopes, strict=True):
+        torch.testing.assert_close(own[name], before.detach() - 0.05 * slope, rtol=1e-4, atol=1e-6)
+    answers = model(images).argmax(1)
+    start = floor_cnn4.prepared({name: tensor.detach() for name, tensor in model.named_parameters()})
+    assert floor_cnn4.right_answers(start, images, answers, batch=3) == 7
+
+
+def test_the_floor_of_4convnet_has_the_gradients_of_autograd() -> None:
+    model = convnet4(shape=(3, 32, 32), classes=10)
+    images, labels = torch.randn(6, 3, 32, 32), torch.randint(10, (6,))
+    *body, weight, bias = model.parameters()
+    wanted = torch.autograd.grad(F.cross_entropy(model(images), labels), body)
+    last = images.contiguous(memory_format=torch.channels_last)
+    found = floor_convnet4.gradients([each.detach() for each in body], (weight, bias), last, labels)
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)
+
+
+def test_processes_share_clients_by_size() -> None:
+    assert _shares([5, 1, 4, 2], 2) == [[0, 1], [2, 3]]
+
+
+def test_a_crew_does_every_client_once(tmp_path: Path) -> None:
+    def prepare(clients: Sequence[int]) -> Callable[[], None]:
+        def work() -> None:
+            for client in clients:
+                (tmp_path / str(client)).touch(exist_ok=False)
+
+        return work
+
+    assert seconds_in_processes(prepare, [3, 1, 2]) > 0
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["0", "1", "2"]
+
+
+def test_ratios_are_those_of_pairs_and_not_of_medians() -> None:
+    workload = Workload("", {}, [Goal("a", "b", at_least=2.0)], most_megabytes={"a": 1.0})
+    values = {
+        "a": [Measured(2, 1.0), Measured(9, 2.0), Measured(40, 3.0)],
+        "b": [Measured(1), Measured(9), Measured(10)],
+    }
+    found = summarize(workload, values)
+    # The pairs' ratios are 2, 1 and 4; the medians' would be 1.
+    assert found["goals"][0]["ratio"] == 2.0
+    assert found["goals"][0]["met"]
+    assert found["contenders"]["a"]["seconds"] == 9
+    assert found["limits"] == [{"contender": "a", "unit": "megabytes", "at_most": 1.0, "met": False}]
+
+
+def test_a_goal_has_two_sides() -> None:
+    assert not Goal("a", "b", at_most=1.15).met(1.16)
+    assert Goal("a", "b", at_most=1.15).met(1.15)
+    assert not Goal("a", "b", at_least=3.0).met(2.9)
+
+
+def test_seconds_are_those_of_rounds_without_the_evaluation_at_the_end() -> None:
+    seconds = round_seconds(fedavg(), mlp, federate(digits()), batching=Batching(50), evaluated=False, workers=1)
+    assert 0 < seconds < 60
+
+
+def test_rows_of_a_population_are_worked_out() -> None:
+    rows = Rows(1_000_000, 100)
+    assert rows[7]["train"].tolist() == list(range(40, 56))
+    assert rows[999_999]["test"].tolist() == [98, 99]
+    assert [each["test"].tolist() for each in rows[:2]] == [[18, 19], [38, 39]]
+    with pytest.raises(IndexError):
+        rows[1_000_000]
+
+
+def test_a_peer_gets_the_same_rows() -> None:
+    data = federate(digits())
+    held = arrays(data)
+    assert held["train_sizes"].tolist() == data.sizes
+    begin = sum(data.sizes[:3])
+    np.testing.assert_array_equal(held["train_inputs"][begin : begin + data.sizes[3]], data[3].train.inputs.numpy())
+    assert held["train_sizes"].sum() + held["test_sizes"].sum() == 1797
+
+
+def test_a_driver_is_started_with_place_workload_and_file(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drivers = own_folder / "benchmarks" / "peers"
+    drivers.mkdir(parents=True)
+    text = "import sys, os, json; assert 'OMP_NUM_THREADS' not in os.environ; assert sys.argv[2] == 'mine'; "
+    (drivers / "other.py").write_text(text + "print('noise'); print(json.dumps({'seconds': float(sys.argv[3])}))")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    places = parse([f"other={own_folder}"])
+    assert contender("other", places["other"], "mine", Path("1.5"))() == Measured(1.5)
+    with pytest.raises(PartitaError, match="failed"):
+        contender("other", places["other"], "another", Path("1.5"))()
+    with pytest.raises(PartitaError, match="other"):
+        parse(["unknown=here"])
+
+
+def test_unknown_workloads_and_no_repetitions_are_refused() -> None:
+    with pytest.raises(PartitaError, match="small_mlp"):
+        bench(["large_mlp"])
+    with pytest.raises(PartitaError, match="at least 1"):
+        bench([], repeat=0)
+
+
+def test_history_can_be_read() -> None:
+    for file in (Path(__file__).parents[2] / "benchmarks" / "history").glob("*.json"):
+        assert {"date", "environment", "workloads"} <= json.loads(file.read_text()).keys()

@@ -1,0 +1,629 @@
+"""The report: one file that needs nothing else, with true numbers, harmless and readable in a real browser."""
+
+import math
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from browser import CHROMIUM, Browser, browser
+from partita.cli.main import main
+from partita.errors import PartitaError
+from partita.evaluation.metric import Metric
+from partita.formatting import MINUS, signed
+from partita.report.charts.histogram import bins
+from partita.report.charts.lines import APART, apart
+from partita.report.charts.violin import Violin, violins
+from partita.report.markup import Html, tag
+from partita.report.report import report, write_report
+from partita.report.sampling import evenly
+from partita.report.scale import Axis, Scale, axis, size_axis, ticks, whole_axis
+from partita.report.sections.curves import curve
+from partita.report.study import study
+from partita.runs.run import start
+from partita.runs.target import Spent, reached, spent
+from partita.runs.view import view
+from studies import SETTINGS, make_runs, write_run
+
+SECTIONS = [
+    *("overview", "headline", "paired", "curves", "gains", "hurt", "guard", "labels", "network"),
+    *("personalization", "similarity", "cost", "provenance"),
+]
+VOID = {"meta", "link", "br"}
+numbers = st.floats(-1e6, 1e6, allow_nan=False).map(lambda value: round(value, 4))
+
+
+class Page(HTMLParser):
+    """Checks that every element is closed in turn, and gathers what the page consists of."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] not in ("style", "script"):
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+    def count(self, tag: str) -> int:
+        return sum(name == tag for name, _ in self.elements)
+
+    @property
+    def sections(self) -> list[str | None]:
+        return [given["id"] for name, given in self.elements if name == "section"]
+
+
+def page(*folders: Path) -> Page:
+    return Page(report(study(folders)))
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
+    """All methods, two seeds, everything analysed."""
+    return make_runs(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="module")
+def folders(runs: dict[str, list[Path]]) -> list[Path]:
+    return [folder for several in runs.values() for folder in several]
+
+
+# Parts.
+
+
+def test_text_is_escaped_and_html_is_not() -> None:
+    assert tag("p", "<b>", Html("<i></i>"), title='"&') == '<p title="&quot;&amp;">&lt;b&gt;<i></i></p>'
+    assert tag("meta", charset="utf-8", name=None) == '<meta charset="utf-8">'
+
+
+@given(st.lists(numbers, min_size=1, max_size=5), st.integers(3, 20))
+def test_ticks_are_round_and_surround_the_values(values: list[float], most: int) -> None:
+    low, high = min(values), max(values)
+    found = ticks(low, high, most)
+    step = found[1] - found[0]
+    assert 2 <= len(found) <= most
+    assert found[0] <= low + 1e-6 * step
+    assert found[-1] >= high - 1e-6 * step
+    leading = round(step / 10 ** math.floor(math.log10(step * 1.0000001)), 6)
+    assert leading in (1, 2, 2.5, 5)
+
+
+def test_a_scale_goes_from_end_to_end() -> None:
+    scale = Scale(Axis("", 10, 20, ()), 100, 0)
+    assert [scale(10), scale(15), scale(20)] == [100, 50, 0]
+    assert Scale(Axis("", 1, 100, (), logarithmic=True), 0, 2)(10) == pytest.approx(1)
+
+
+def test_axes_stay_within_what_scores_can_be() -> None:
+    found = axis("", [0.41, 0.97], within=(0.0, 1.0))
+    assert [found.low, found.high] == pytest.approx([0.4, 1.0])
+    assert axis("", [0.02, 1.0], within=(0.0, 1.0)).ticks == pytest.approx((0, 0.2, 0.4, 0.6, 0.8, 1))
+    assert whole_axis("", 1, 4).ticks == (1, 2, 3, 4)
+    assert size_axis("", [10, 100]).logarithmic is False
+    assert size_axis("", [9, 1000]).ticks == (10, 100, 1000)
+
+
+@given(st.lists(numbers, min_size=1, max_size=60))
+def test_bins_hold_every_value_once_and_never_mix_gain_with_loss(values: list[float]) -> None:
+    found = bins(values)
+    assert sum(each.count for each in found) == len(values)
+    assert sum(each.count for each in found if each.high <= 1e-9) == sum(value < 0 for value in values)
+    assert not any(each.low < -1e-9 and each.high > 1e-9 * max(map(abs, values)) + 1e-9 for each in found)
+
+
+def test_who_neither_gains_nor_loses_is_not_among_those_who_lose() -> None:
+    assert [(each.low, each.count) for each in bins([-2, -1, 0, 0], 2)] == [(-2, 1), (-1, 1), (0, 2)]
+
+
+@given(st.lists(st.floats(0, 200), max_size=10))
+def test_names_of_lines_do_not_overlap(heights: list[float]) -> None:
+    found = apart(sorted(heights), 0, 200)
+    assert all(below - above >= APART - 1e-6 for above, below in pairwise(found))
+    assert all(each <= 200 for each in found)
+
+
+@given(st.integers(1, 50), st.integers(2, 20))
+def test_samples_are_spread_from_first_to_last(count: int, most: int) -> None:
+    found = evenly(range(count), most)
+    assert len(found) == min(count, most)
+    assert found == sorted(set(found))
+    assert (found[0], found[-1]) == (0, count - 1)
+
+
+def test_an_outline_is_widest_where_most_values_are() -> None:
+    """Four values at 0 and one at 1: the outline is highest at its left end, and low at its right end."""
+    drawn = violins("", axis("", [0, 1]), [Violin("a", [0.0, 0.0, 0.0, 0.0, 1.0], 0)])
+    [path] = re.findall(r'<path d="M([^"]*)Z"', drawn)
+    heights = [float(point.split()[1]) for point in path.split("L")]
+    upper, lower = heights[: len(heights) // 2], heights[len(heights) // 2 :][::-1]
+    widths = [low - high for high, low in zip(upper, lower, strict=True)]
+    assert widths[0] == max(widths) > 20
+    assert widths[-1] < widths[0] / 2
+
+
+def test_gains_are_positive_where_it_is_better() -> None:
+    assert Metric("accuracy").gain(0.9, 0.8) == pytest.approx(0.1)
+    assert Metric("RMSE").gain(0.9, 0.8) == pytest.approx(-0.1)
+    assert Metric("accuracy").change(-0.1234) == f"{MINUS}12.3"
+    assert signed(-0.0001, 2) == "0.00"
+
+
+# What is said of runs.
+
+
+def test_gains_and_clients_hurt_are_paired_by_client(tmp_path: Path) -> None:
+    write_run(tmp_path / "local", {1: [0.5, 0.6, 0.7, 0.8]}, label="local")
+    write_run(tmp_path / "fedper", {1: [0.7, 0.6, 0.6, 0.9]})
+    found = study([tmp_path / "local", tmp_path / "fedper"])
+    alone, method = found.methods
+    assert found.references == ("local",)
+    assert method.hurt("local") == (1, 4)
+    assert method.mean_gain("local") == pytest.approx((0.2 + 0 - 0.1 + 0.1) / 4)
+    assert alone.mean_gain("local") is None
+
+
+def test_less_error_is_a_gain(tmp_path: Path) -> None:
+    write_run(tmp_path / "local", {1: [0.5, 0.6]}, label="local", metric="RMSE")
+    write_run(tmp_path / "fedper", {1: [0.3, 0.7]}, metric="RMSE")
+    found = study([tmp_path / "local", tmp_path / "fedper"])
+    assert found.methods[1].hurt("local") == (1, 2)
+    assert found.methods[1].mean_gain("local") == pytest.approx(0.05)
+    shown = page(tmp_path / "local", tmp_path / "fedper")
+    assert "labels" not in shown.sections
+    assert "Less is better" in shown.text
+
+
+def test_a_baseline_that_a_run_names_is_read_and_one_that_is_gone_is_told(tmp_path: Path) -> None:
+    write_run(tmp_path / "base", {1: [0.5, 0.5]}, label="local")
+    named = {"name": "local", "model": "before_local", "label": "local"}
+    gone = {"name": "global", "run": "../gone", "model": "before_local", "label": "fedavg"}
+    write_run(tmp_path / "fedper", {1: [0.7, 0.4]}, analyses={"baselines": [{**named, "run": "../base"}, gone]})
+    found = study([tmp_path / "fedper"])
+    assert [method.name for method in found.baselines] == ["local"]
+    assert found.methods[0].hurt("local") == (1, 2)
+    shown = page(tmp_path / "fedper")
+    assert (
+        f"The baseline global of {tmp_path / 'fedper'} cannot be read. {tmp_path / 'gone'} holds no run" in shown.text
+    )
+    assert "local (baseline) 50.0 ± 0.0 %" in shown.text
+    assert "fedper 55.0 ± 15.0 % 55.0 % 40.0 % +5.0 1 of 2" in shown.text
+
+
+def test_a_target_costs_what_was_spent_until_it_was_reached(tmp_path: Path) -> None:
+    run = write_run(tmp_path, {2: [0.2, 0.4], 4: [0.5, 0.7], 6: [0.6, 0.8]})
+    [method] = study([run]).methods
+    points = curve(list(method.replicas), "before_local", "test")
+    assert [at for at, _, _ in points] == [2, 4, 6]
+    assert [mean for _, mean, _ in points] == pytest.approx([0.3, 0.6, 0.7])
+    assert reached(view(run), 0.55) == spent(view(run), 4) == Spent(4, 4.0, 1200)
+    assert "at least 60.0 % at least 70.0 % fedper" in page(run).text
+    assert "round 4, 4 s, 1.2 kB round 6, 6 s, 1.8 kB" in page(run).text
+
+
+def test_runs_that_differ_in_the_seed_alone_belong_together(tmp_path: Path) -> None:
+    for rate in (0.1, 0.2):
+        for seed in (0, 1):
+            settings = {
+                "algorithm": {"name": "fedper", "lr": rate},
+                "data": {"name": "digits", "seed": 0},
+                "seed": seed,
+            }
+            write_run(tmp_path / str(rate) / f"seed-{seed}", {1: [rate, 0.5]}, settings=settings)
+    found = study(sorted(path.parent for path in tmp_path.rglob("run.sqlite")))
+    assert [(method.name, len(method.replicas)) for method in found.methods] == [
+        ("fedper (0.1)", 2),
+        ("fedper (0.2)", 2),
+    ]
+    assert [replica.view.seed for replica in found.methods[0].replicas] == [0, 1]
+
+
+def test_different_metrics_or_no_runs_are_refused(tmp_path: Path) -> None:
+    one = write_run(tmp_path / "one", {1: [0.5]})
+    other = write_run(tmp_path / "other", {1: [0.5]}, metric="RMSE")
+    with pytest.raises(PartitaError, match="different metrics"):
+        study([one, other])
+    with pytest.raises(PartitaError, match="at least one run"):
+        study([])
+    with pytest.raises(PartitaError, match="holds no run"):
+        study([tmp_path / "nothing"])
+
+
+def test_other_divisions_are_not_compared(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", {1: [0.5, 0.6]}, label="fedavg")
+    write_run(tmp_path / "b", {1: [0.6, 0.7]}, fingerprint="another")
+    shown = page(tmp_path / "a", tmp_path / "b")
+    assert "Not all runs have the same data and division" in shown.text
+    assert "Fewer than two of these methods are finished on the same clients" in shown.text
+
+
+def test_sizes_are_those_of_training_data_where_they_are_known(tmp_path: Path) -> None:
+    counts = {
+        "classes": 2,
+        "clients": [0, 1],
+        "train": [[3, 4], [1, 0]],
+        "validation": [[0, 0]] * 2,
+        "test": [[1, 1]] * 2,
+    }
+    run = write_run(tmp_path / "a", {1: [0.5, 0.6]}, analyses={"labels": counts})
+    write_run(tmp_path / "local", {1: [0.4, 0.4]}, label="local", samples=30)
+    assert "client seed training samples gain 0 0 7 +10.0 1 0 1 +20.0" in page(run, tmp_path / "local").text
+    bare = write_run(tmp_path / "b", {1: [0.5, 0.6]}, samples=30)
+    assert "client seed held out samples gain 0 0 60 +10.0 1 0 60 +20.0" in page(bare, tmp_path / "local").text
+
+
+def test_two_models_of_a_run_can_be_two_baselines_but_not_its_own(tmp_path: Path) -> None:
+    names = (("global", "before_local"), ("global + fine-tune", "after_finetune"))
+    entries = [{"name": name, "run": ".", "model": model, "label": "fedavg"} for name, model in names]
+    run = write_run(tmp_path, {1: [0.5, 0.6]}, label="fedavg", analyses={"baselines": entries})
+    assert study([run]).references == ("global + fine-tune",)
+
+
+def test_what_was_not_measured_leaves_a_gap_and_no_error(tmp_path: Path) -> None:
+    parts = {"head": {"macro": [0.5, None], "std": [0.1, None], "micro": [0.5, None]}}
+    tuned = {"clients": [0, 1], "epochs": [0, 1], "parts": parts}
+    alike = {"clients": [0, 1], "layers": ["one"], "cosine": [0.5], "cosine_std": [0.0], "matrix": [[1, 0.5], [0.5, 1]]}
+    analyses = {"finetuning": tuned, "similarity": {**alike, "cka": [None], "cka_std": [None]}}
+    shown = page(write_run(tmp_path, {1: [0.5, 0.6]}, analyses=analyses))
+    assert "head 0 50.0 ± 10.0 %" in shown.text
+    assert "Cosine of parameters" in shown.text
+    assert "Alignment" not in shown.text
+
+
+# The file.
+
+
+def test_all_sections_are_there_and_every_chart_has_its_table(folders: list[Path]) -> None:
+    shown = page(*folders)
+    assert shown.sections == SECTIONS
+    charts = [given for name, given in shown.elements if name == "svg" and given.get("class") == "chart"]
+    assert shown.count("figure") == len(charts) > 20
+    assert shown.count("table") > len(charts)
+    assert all(given["aria-label"] and given["tabindex"] == "0" for given in charts)
+    assert "missing" not in {given.get("class") for _, given in shown.elements}
+    assert all(f"#{name}" in {given.get("href") for _, given in shown.elements} for name in SECTIONS)
+
+
+def test_numbers_of_the_headline_are_those_of_the_runs(runs: dict[str, list[Path]]) -> None:
+    views = [view(folder) for folder in runs["fedper"]]
+    summaries = [each.summaries()["before_local"] for each in views]
+    mean, std = (sum(values) / 2 for values in zip(*((each.macro, each.std) for each in summaries), strict=True))
+    assert f"fedper {100 * mean:.1f} ± {100 * std:.1f} %" in page(*runs["fedper"]).text
+
+
+def test_nothing_is_loaded_from_elsewhere(folders: list[Path]) -> None:
+    text = report(study(folders))
+    shown = Page(text)
+    links = {given[key] for _, given in shown.elements for key in ("href", "src") if key in given}
+    assert {link for link in links if link and not link.startswith("#")} == {"data:,"}
+    assert not re.search(r"https?://|@import|url\((?!#)", text)
+
+
+def test_the_same_runs_give_the_same_file(folders: list[Path]) -> None:
+    assert report(study(folders)) == report(study(folders))
+
+
+def test_missing_analyses_say_which_command_adds_them(tmp_path: Path) -> None:
+    shown = page(write_run(tmp_path, {1: [0.5, 0.6]}))
+    assert shown.sections == [name for name in SECTIONS if name != "paired"]
+    assert shown.text.count("partita evaluate RUN") == 5
+    assert shown.text.count("It is noted when a run starts: partita run") == 3
+    assert shown.text.count("Baselines are made beside a run") == 3
+    assert "partita guard RUN" in shown.text
+
+
+@pytest.mark.parametrize("scores", [{}, {1: [0.5, 0.6]}])
+def test_an_unfinished_run_gives_a_partial_report(tmp_path: Path, scores: dict[int, list[float]]) -> None:
+    shown = page(write_run(tmp_path, scores, rounds=5))
+    assert "Partial report: not all runs are finished." in shown.text
+    assert f"{max(scores, default=0)} of 5 rounds (interrupted). Continue with: partita resume {tmp_path}" in shown.text
+    assert ("Nothing was evaluated yet." in shown.text) == (not scores)
+
+
+def test_a_failed_run_can_be_reported(tmp_path: Path) -> None:
+    diverging = {**SETTINGS, "algorithm": {"name": "fedavg", "optimizer": {"lr": 1e18}}, "rounds": 3}
+    with pytest.raises(PartitaError):
+        start(diverging, tmp_path / "run")
+    assert "(failed: " in page(tmp_path / "run").text
+
+
+def test_results_that_saw_test_data_are_marked(tmp_path: Path) -> None:
+    shown = page(write_run(tmp_path, {1: [0.5, 0.6]}, oracle_validation=True))
+    assert "Oracle. fedper: test data were handed out as validation data." in shown.text
+    assert "fedper (oracle)" in shown.text
+    assert "which no method sees" not in shown.text
+
+
+def test_new_clients_are_told_apart(tmp_path: Path) -> None:
+    shown = page(write_run(tmp_path, {1: [0.5, 0.7, 0.1]}, newcomers=[2]))
+    assert "fedper 60.0 ± 10.0 %" in shown.text
+    assert "fedper, new clients 10.0 ± 0.0 %" in shown.text
+
+
+def test_a_sample_of_clients_is_told(tmp_path: Path) -> None:
+    assert "tested on 2 of 5,000 clients" in page(write_run(tmp_path, {1: [0.5, 0.7]}, clients=5000)).text
+
+
+def test_names_from_outside_are_harmless(tmp_path: Path) -> None:
+    evil = "</style><script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
+    analyses = {"network": _network(evil), "labels": None}
+    text = report(study([write_run(tmp_path, {1: [0.5, 0.6]}, label=evil, data=evil, status=evil, analyses=analyses)]))
+    shown = Page(text)
+    assert shown.count("script") == shown.count("style") == 1
+    assert shown.count("img") == 0
+    assert not any(key.startswith("on") for _, given in shown.elements for key in given)
+
+
+def _network(name: str) -> dict[str, Any]:
+    row = {"name": name, "shape": [2, 3], "parameters": 6, "shared": True, "kept": False, "trained_in": [1]}
+    counts = {"parameters": 6, "shared": 6, "personal": 0, "frozen": 0, "bytes_down": 24, "bytes_up": 24}
+    return {"algorithm": name, "stages": [name], "finetune": [], "rows": [row], **counts}
+
+
+def test_a_thousand_clients_make_no_huge_file(tmp_path: Path) -> None:
+    count = 1000
+    counts = [[(client * label) % 7 for label in range(100)] for client in range(count)]
+    analyses = {
+        "labels": {
+            "classes": 100,
+            "clients": list(range(count)),
+            "train": counts,
+            "validation": counts,
+            "test": counts,
+        },
+        "similarity": {
+            "clients": list(range(200)),
+            "layers": ["one", "two"],
+            "cosine": [0.5, 0.6],
+            "cosine_std": [0.1, 0.1],
+            "cka": [0.5, math.nan],
+            "cka_std": [0.1, math.nan],
+            "matrix": [[1.0 if row == column else 0.3 for column in range(200)] for row in range(200)],
+        },
+        "embedding": {
+            "x": [float(place % 71) for place in range(5000)],
+            "y": [float(place % 37) for place in range(5000)],
+            "label": [place % 100 for place in range(5000)],
+            "client": [0] * 5000,
+        },
+    }
+    for number, label in enumerate(("local", "fedavg", "fedper", "fedbabu", "ditto", "apfl")):
+        for seed in (0, 1):
+            shift = 11 * number + seed
+            scores = {at: [((client * 37 + shift + at) % 100) / 100 for client in range(count)] for at in (10, 20)}
+            settings = {"algorithm": label, "data": "digits", "seed": seed}
+            write_run(tmp_path / label / str(seed), scores, label=label, settings=settings, analyses=analyses)
+    path = write_report(sorted(each.parent for each in tmp_path.rglob("run.sqlite")), tmp_path / "report.html")
+    assert path.stat().st_size < 2_000_000
+    shown = Page(path.read_text(encoding="utf-8"))
+    assert "400 of 2,000 points are shown" in shown.text
+    assert re.search(r"\d+ of 1,000 clients are shown", shown.text)
+
+
+def test_the_file_is_put_in_place_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = write_run(tmp_path / "run", {1: [0.5, 0.6]})
+    place = tmp_path / "deep" / "report.html"
+    assert write_report([run], place) == place
+    before = place.read_text(encoding="utf-8")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.replace", full)
+    with pytest.raises(PartitaError, match="No space left"):
+        write_report([run], place)
+    assert place.read_text(encoding="utf-8") == before
+    assert list(place.parent.iterdir()) == [place]
+    with pytest.raises(PartitaError, match="Cannot write the report"):
+        write_report([run], place / "below" / "report.html")
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_run(tmp_path / "runs" / "a", {1: [0.5, 0.6]}, label="fedavg")
+    write_run(tmp_path / "runs" / "b", {1: [0.6, 0.7]})
+
+    def ask(*arguments: str) -> tuple[int, str]:
+        monkeypatch.setattr("sys.argv", ["partita", "report", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return int(ended.value.code or 0), capsys.readouterr().err
+
+    assert ask("runs/a")[0] == 0
+    assert Path("runs/a/report.html").is_file()
+    assert ask("runs")[0] == 0
+    assert "2 methods on digits" in Path("report.html").read_text(encoding="utf-8")
+    assert ask("runs", "--output", "mine/own.html")[0] == 0
+    assert Path("mine/own.html").is_file()
+    code, told = ask("nowhere")
+    assert code == 2
+    assert "No runs in nowhere" in told
+
+
+# In a browser.
+
+
+@pytest.fixture(scope="module")
+def shown() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("Chromium is not installed and could not be: the report is not tested in a browser")
+    with browser() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def files(
+    folders: list[Path], runs: dict[str, list[Path]], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Path]:
+    place = tmp_path_factory.mktemp("reports")
+    bare = write_run(place / "bare", {}, rounds=5)
+    return {
+        "several": write_report(folders, place / "several.html"),
+        "one": write_report(runs["fedper"][:1], place / "one.html"),
+        "unfinished": write_report([bare], place / "unfinished.html"),
+    }
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [375, 1280])
+@pytest.mark.parametrize("name", ["several", "one", "unfinished"])
+def test_the_page_fits_and_nothing_goes_wrong(
+    shown: Browser, files: dict[str, Path], name: str, width: int, scheme: str
+) -> None:
+    shown.open(files[name], width=width, scheme=scheme, touch=width < 1000)
+    assert shown.evaluate("document.documentElement.scrollWidth") <= width
+    # With every table open it still fits.
+    shown.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
+    assert shown.evaluate("document.documentElement.scrollWidth") <= width
+    assert shown.problems == []
+    assert shown.requested == [files[name].as_uri()]
+
+
+def test_sections_are_seen(shown: Browser, files: dict[str, Path]) -> None:
+    shown.open(files["several"])
+    heights = shown.evaluate(
+        "Object.fromEntries([...document.querySelectorAll('section')].map(each => [each.id, each.offsetHeight]))"
+    )
+    assert list(heights) == SECTIONS
+    assert min(heights.values()) > 60
+    charts = shown.evaluate(
+        "[...document.querySelectorAll('svg.chart')].map(each => each.getBoundingClientRect().width)"
+    )
+    assert min(charts) > 300
+
+
+TIP = "(tip => [tip.classList.contains('shown'), tip.textContent])(document.getElementById('tip'))"
+MARK = """(() => {
+    const mark = document.querySelector('#curves svg.chart circle[data-tip]');
+    mark.scrollIntoView({block: 'center', behavior: 'instant'});
+    const box = mark.getBoundingClientRect();
+    return [box.left + box.width / 2, box.top + box.height / 2, mark.dataset.tip];
+})()"""
+SETTLED = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+
+
+def test_a_tip_appears_under_the_pointer_and_goes_with_it(shown: Browser, files: dict[str, Path]) -> None:
+    shown.open(files["several"])
+    x, y, said = shown.evaluate(MARK)
+    # The scroll itself puts tips away; it must be over before the pointer comes.
+    shown.evaluate(SETTLED)
+    shown.move(x + 2, y + 2)
+    assert shown.evaluate(TIP) == [True, said]
+    box = shown.evaluate("(box => [box.left, box.top, box.right, box.bottom])(tip.getBoundingClientRect())")
+    assert 0 <= box[0] < box[2] <= 1280
+    assert 0 <= box[1] < box[3] <= 900
+    shown.move(2, 2)
+    assert shown.evaluate(TIP)[0] is False
+
+
+def test_a_tip_appears_by_touch(shown: Browser, files: dict[str, Path]) -> None:
+    shown.open(files["several"], width=375, height=700, touch=True)
+    x, y, said = shown.evaluate(MARK)
+    shown.evaluate(SETTLED)
+    shown.tap(x, y)
+    assert shown.evaluate(TIP) == [True, said]
+
+
+def test_tips_can_be_walked_with_the_keyboard(shown: Browser, files: dict[str, Path]) -> None:
+    shown.open(files["several"])
+    tips = shown.evaluate(
+        "(chart => { chart.scrollIntoView({behavior: 'instant'});"
+        "return [...chart.querySelectorAll('[data-tip]')].map(each => each.dataset.tip) })"
+        "(document.querySelector('#headline svg.chart'))"
+    )
+    shown.evaluate(SETTLED)
+    shown.evaluate("document.querySelector('#headline svg.chart').focus({preventScroll: true})")
+    shown.press("ArrowRight")
+    shown.press("Home")
+    assert shown.evaluate(TIP) == [True, tips[0]]
+    shown.press("ArrowRight")
+    assert shown.evaluate(TIP) == [True, tips[1]]
+    shown.press("End")
+    assert shown.evaluate(TIP) == [True, tips[-1]]
+    shown.press("Escape")
+    assert shown.evaluate(TIP)[0] is False
+
+
+def test_dark_and_light_differ_and_can_be_switched(shown: Browser, files: dict[str, Path]) -> None:
+    colour = "getComputedStyle(document.body).backgroundColor"
+    seen, pictures = {}, {}
+    for scheme in ("light", "dark"):
+        shown.open(files["one"], scheme=scheme)
+        seen[scheme] = shown.evaluate(colour)
+        pictures[scheme] = shown.screenshot()
+    assert seen["light"] != seen["dark"]
+    assert pictures["light"] != pictures["dark"]
+    shown.evaluate("document.getElementById('theme').click()")
+    assert shown.evaluate(colour) == seen["light"]
+    assert shown.evaluate("document.getElementById('theme').textContent") == "Dark"
+
+
+def brightness(colour: str) -> float:
+    """Relative luminance of rgb(...), as contrast is defined on."""
+    parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
+    red, green, blue = (part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_words_stand_out_from_what_is_behind_them(shown: Browser, files: dict[str, Path], scheme: str) -> None:
+    shown.open(files["several"], scheme=scheme)
+    words = shown.evaluate(
+        "[...document.querySelectorAll('p, td, th, li, h2, summary, figcaption *, .chart text')]"
+        ".map(each => each.tagName === 'text' ? getComputedStyle(each).fill : getComputedStyle(each).color)"
+    )
+    behind = shown.evaluate(
+        "[document.body, document.querySelector('figure')].map(each => getComputedStyle(each).backgroundColor)"
+    )
+    for one in set(words):
+        for other in set(behind):
+            light, dark = sorted((brightness(one), brightness(other)), reverse=True)
+            assert (light + 0.05) / (dark + 0.05) >= 4.5, f"{one} on {other}"
+
+
+def test_it_can_be_printed_with_tables_open(shown: Browser, files: dict[str, Path]) -> None:
+    shown.open(files["one"], scheme="dark")
+    shown.evaluate(
+        "window.opened = -1; addEventListener('beforeprint', () => {"
+        "window.opened = document.querySelectorAll('details:not([open])').length })"
+    )
+    made = shown.pdf()
+    assert made.startswith(b"%PDF")
+    assert len(made) > 20_000
+    assert shown.evaluate("window.opened") == 0
+    assert shown.evaluate("document.querySelectorAll('details[open]').length") == 0
+    shown.ask("Emulation.setEmulatedMedia", media="print")
+    assert shown.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert shown.evaluate("getComputedStyle(document.querySelector('nav')).display") == "none"
+
+
+def test_a_name_with_a_script_does_not_run(shown: Browser, tmp_path: Path) -> None:
+    evil = "<script>window.harm = 1</script><img src=x onerror='window.harm = 1'>"
+    shown.open(write_report([write_run(tmp_path / "run", {1: [0.5, 0.6]}, label=evil)], tmp_path / "report.html"))
+    assert shown.evaluate("window.harm") is None
+    assert shown.problems == []
+    # Even a script that got in would be held back by the page's own policy.
+    shown.evaluate(
+        "document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.harm = 1'}))"
+    )
+    assert shown.evaluate("window.harm") is None

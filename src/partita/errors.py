@@ -16,6 +16,10 @@ class DegenerateWarning(UserWarning):
     """A set-up that runs, but is another method than its name says."""
 
 
+class ShortcutWarning(UserWarning):
+    """A faster way to compute that gave other numbers than the reference. It is not used: results are right."""
+
+
 def unknown(kind: str, given: str, known: Iterable[str]) -> str:
     """The message for a name that does not exist, with the nearest one that does."""
     names = sorted(known)

@@ -3,9 +3,9 @@
 An optimizer is a value with two functions: `init` makes its state, `update` returns new tensors and new state.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -16,6 +16,8 @@ from ..tensors import Tensors, prefixed
 from .network import Network
 from .schedules import CONSTANT, Schedule
 from .selectors import EVERYTHING, Selector
+
+Key = TypeVar("Key")
 
 
 class Optimizer(Protocol):
@@ -32,6 +34,19 @@ class Optimizer(Protocol):
 
 def zeros(prefix: str, params: Mapping[str, Tensor]) -> Tensors:
     return prefixed(prefix, {name: torch.zeros_like(tensor) for name, tensor in params.items()})
+
+
+@dataclass(frozen=True)
+class Descent:
+    """What a step of SGD does to one tensor: the tensor goes `rate` times the gradient plus `decay` times itself."""
+
+    rate: float
+    decay: float
+
+    @property
+    def shrinkage(self) -> float:
+        """The part of the tensor that decay takes away in a step without momentum."""
+        return self.rate * self.decay
 
 
 @dataclass(frozen=True)
@@ -60,14 +75,26 @@ class SGD:
     def update(
         self, params: Tensors, gradients: Tensors, state: Tensors, moment: Moment, network: Network
     ) -> tuple[Tensors, Tensors]:
-        return self.step(params, gradients, state, moment, network, self.factors(params, network))
+        return self.step(params, gradients, state, moment, network)
 
-    def factors(self, params: Tensors, network: Network) -> dict[str, float]:
+    def _factors(self, names: Iterable[str], network: Network) -> dict[str, float]:
         """What the learning rate of each tensor is multiplied with."""
-        factors = dict.fromkeys(params, 1.0)
+        factors = dict.fromkeys(names, 1.0)
         for selector, factor in self.rates:
-            factors |= {name: factors[name] * factor for name in selector(network, frozenset(params))}
+            factors |= {name: factors[name] * factor for name in selector(network, frozenset(factors))}
         return factors
+
+    def descents(
+        self, names: Iterable[str], moment: Moment, network: Network, factors: Mapping[str, float] | None = None
+    ) -> dict[str, Descent]:
+        """What a step at that moment does to each tensor that has a factor; by default `rates` says which."""
+        universe = list(names)
+        rate = self.lr * self.schedule(moment)
+        decayed = self.decayed(network, frozenset(universe)) if self.weight_decay else frozenset()
+        return {
+            name: Descent(rate * factor, self.weight_decay if name in decayed else 0.0)
+            for name, factor in (self._factors(universe, network) if factors is None else factors).items()
+        }
 
     def step(
         self,
@@ -76,27 +103,27 @@ class SGD:
         state: Tensors,
         moment: Moment,
         network: Network,
-        factors: Mapping[str, float],
+        factors: Mapping[str, float] | None = None,
     ) -> tuple[Tensors, Tensors]:
-        """A step with a learning rate for each tensor: `lr`, the schedule and its factor multiplied."""
-        rate = self.lr * self.schedule(moment)
-        decayed = self.decayed(network, frozenset(params)) if self.weight_decay else frozenset()
+        """A step, with other factors on the learning rates than those of `rates` where they are given."""
+        descents = self.descents(params, moment, network, factors)
         new, new_state = dict(params), dict(state)
         for name, gradient in (gradients if self.clip is None else clipped(gradients, self.clip)).items():
-            if name in decayed:
-                gradient = gradient.add(params[name], alpha=self.weight_decay)
+            descent = descents[name]
+            if descent.decay:
+                gradient = gradient.add(params[name], alpha=descent.decay)
             if self.momentum:
                 velocity = state["momentum/" + name].mul(self.momentum).add_(gradient)
                 new_state["momentum/" + name] = velocity
                 gradient = gradient.add(velocity, alpha=self.momentum) if self.nesterov else velocity
-            new[name] = params[name].sub(gradient, alpha=rate * factors[name])
+            new[name] = params[name].sub(gradient, alpha=descent.rate)
         return new, new_state
 
 
-def clipped(gradients: Tensors, largest: float) -> Tensors:
+def clipped(gradients: Mapping[Key, Tensor], largest: float) -> dict[Key, Tensor]:
     """The gradient, scaled down to a norm of at most `largest`."""
     if not gradients:
-        return gradients
+        return {}
     norm = torch.stack([gradient.square().sum() for gradient in gradients.values()]).sum().sqrt()
     scale = torch.clamp(largest / (norm + 1e-6), max=1.0)
     return {name: gradient * scale for name, gradient in gradients.items()}

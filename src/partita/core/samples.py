@@ -32,15 +32,16 @@ class Preparation:
     def augment(self, stored: Tensor, draw: torch.Generator) -> Tensor:
         """Another crop and mirroring for every image of a batch (batch, channels, height, width)."""
         count, channels, height, width = stored.shape
+        device = stored.device
         if self.crop:
             padded = torch.nn.functional.pad(stored, (self.crop,) * 4)
             top, left = torch.randint(2 * self.crop + 1, (2, count), generator=draw)
-            rows = (top[:, None] + torch.arange(height))[:, None, :, None]
-            columns = (left[:, None] + torch.arange(width))[:, None, None, :]
-            each = torch.arange(count)[:, None, None, None]
-            stored = padded[each, torch.arange(channels)[None, :, None, None], rows, columns]
+            rows = (top[:, None] + torch.arange(height))[:, None, :, None].to(device)
+            columns = (left[:, None] + torch.arange(width))[:, None, None, :].to(device)
+            each = torch.arange(count, device=device)[:, None, None, None]
+            stored = padded[each, torch.arange(channels, device=device)[None, :, None, None], rows, columns]
         if self.flip:
-            mirrored = torch.rand(count, generator=draw) < 0.5
+            mirrored = (torch.rand(count, generator=draw) < 0.5).to(device)
             stored = torch.where(mirrored[:, None, None, None], stored.flip(-1), stored)
         return stored
 
@@ -78,6 +79,14 @@ class Samples:
         return not (self._preparation.crop or self._preparation.flip)
 
     @property
+    def kind(self) -> tuple[torch.Size, torch.dtype, torch.Size, torch.dtype]:
+        """The shape and the type of one input and of one target, as a network sees them."""
+        inputs, targets, mean = self._inputs, self._targets, self._preparation.mean
+        seen = torch.get_default_dtype() if inputs.dtype == torch.uint8 else inputs.dtype
+        seen = seen if mean is None else torch.promote_types(seen, mean.dtype)
+        return inputs.shape[1:], seen, targets.shape[1:], targets.dtype
+
+    @property
     def stored(self) -> Tensor:
         return self._inputs if self._indices is None else _rows(self._inputs, self._indices)
 
@@ -88,7 +97,7 @@ class Samples:
     @cached_property
     def targets(self) -> Tensor:
         stored = self._targets if self._indices is None else _rows(self._targets, self._indices)
-        return stored if self._numbers is None else self._numbers[stored]
+        return stored if self._numbers is None else self._numbers.to(stored.device)[stored]
 
     def take(self, indices: Tensor | slice) -> "Samples":
         """A selection, without a copy of the data."""
@@ -97,7 +106,7 @@ class Samples:
         if self._indices is None:
             chosen = torch.arange(len(self._targets))[indices] if isinstance(indices, slice) else indices
         else:
-            chosen = self._indices[indices]
+            chosen = self._indices[indices if isinstance(indices, slice) else indices.to(self._indices.device)]
         return Samples(
             self._inputs, self._targets, indices=chosen, preparation=self._preparation, numbers=self._numbers
         )
@@ -137,6 +146,7 @@ class Samples:
 
 def _rows(stored: Tensor, indices: Tensor) -> Tensor:
     """`stored[indices]` in the same layout, five times as fast."""
+    indices = indices.to(stored.device)
     if stored.dim() == 4 and not stored.is_contiguous():
         return stored.permute(0, 2, 3, 1).index_select(0, indices).permute(0, 3, 1, 2)
     return stored.index_select(0, indices)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from copy import deepcopy
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +11,8 @@ from torch.nn import functional as F
 
 from ..errors import PartitaError
 from ..tensors import Tensors, only
-from .network import BATCH_NORMS, network_of, tensors_of
+from .buffers import Snapshot
+from .network import BATCH_NORMS, Network, network_of, tensors_of
 from .objectives import Loss, Measure, classification
 from .samples import Samples
 from .selectors import matches
@@ -38,7 +39,7 @@ class Task:
         frozen_norm: Literal["train", "eval"] = "train",
         device: str = "cpu",
     ) -> None:
-        self.module = deepcopy(module)
+        self.module = _copy(module)
         self.device = torch.device(device)
         if self.device.type != "cpu":
             self.module.to(self.device)
@@ -53,8 +54,9 @@ class Task:
             name: tensor.detach().clone(memory_format=torch.contiguous_format)
             for name, tensor in tensors_of(self.module).items()
         }
-        self.memo: dict[nn.Module, Any] = {}
-        """What an engine found out about parts of the module."""
+        self._others = Snapshot(self.module, except_for=self.weights)
+        self.renormalized = _renormalized(self.network)
+        """Weights that a forward pass may change in place."""
         self.layout = _layout(self.module)
         for tensor in self.module.parameters():
             if tensor.dim() == 4:
@@ -62,7 +64,15 @@ class Task:
 
     def outputs(self, weights: Tensors, inputs: Tensor) -> Tensor:
         """The network's answer, in the mode last set. Running statistics among the weights are updated in place."""
-        result: Tensor = functional_call(self.module, weights, (inputs,))
+        self._need_all(weights)
+        if not self.module.training:
+            weights = weights | {name: weights[name].clone() for name in self.renormalized}
+        used = dict(weights)
+        result: Tensor = functional_call(self.module, used, (inputs,))
+        for name in self.network.buffers:
+            if used[name] is not weights[name]:
+                # The forward pass assigned another tensor to the buffer.
+                weights[name].copy_(used[name].detach())
         return result
 
     def place(self, tensors: Tensors) -> Tensors:
@@ -71,6 +81,7 @@ class Task:
 
     def load_(self, weights: Tensors) -> Tensors:
         """Puts values into the module itself, to be used in place; returns its own tensors by name."""
+        self._need_all(weights)
         held = only(dict(self.module.named_parameters()) | dict(self.module.named_buffers()), weights)
         with torch.no_grad():
             for name, tensor in held.items():
@@ -108,6 +119,7 @@ class Task:
 
     def train_(self, trained: frozenset[str]) -> None:
         """Training mode; norm layers whose parameters are not trained are frozen if the task says so."""
+        self._others.restore_()
         self.module.train()
         if self.frozen_norm == "eval":
             moving = {id(self.network.owners[name]) for name in trained if name in self.network.owners}
@@ -117,6 +129,8 @@ class Task:
                     owner.eval()
 
     def evaluate_(self) -> None:
+        """Evaluation mode."""
+        self._others.restore_()
         self.module.eval()
 
     def accuracy(self, weights: Tensors, samples: Samples, batch: int = 512) -> float:
@@ -130,6 +144,39 @@ class Task:
         if any("correct" not in each for each in sums):
             raise PartitaError("This method needs an accuracy; a regression has none.")
         return sum(each["correct"] for each in sums) / sum(each["count"] for each in sums)
+
+    def _need_all(self, weights: Tensors) -> None:
+        """The module's own values are whatever was used last, so none of them may be left in place."""
+        missing = [name for name in self.weights if name not in weights]
+        if missing:
+            raise PartitaError(
+                f"The network has no value for {', '.join(missing)}. A method must give a client every tensor of the "
+                "network: by default Algorithm(expand=...) makes them from client.task.weights."
+            )
+
+
+def _copy(module: nn.Module) -> nn.Module:
+    """A copy of a module with everything that its author added to it, or an error where that is not possible."""
+    for name, parameter in module.named_parameters():
+        if parameter._backward_hooks or parameter._post_accumulate_grad_hooks:
+            raise PartitaError(
+                f"The parameter {name} has a hook on its gradient. Clients train weights of their own, which never "
+                "pass through the module's parameters, so the hook would never be called. Register a hook on the "
+                "module that owns the parameter, or a parametrization."
+            )
+    # Pruning and the older weight norm keep a weight that every call computes anew. Torch does not copy such tensors.
+    computed = {
+        id(value): value.detach().clone()
+        for part in module.modules()
+        for value in vars(part).values()
+        if isinstance(value, Tensor) and not value.is_leaf
+    }
+    return deepcopy(module, computed)
+
+
+def _renormalized(network: Network) -> frozenset[str]:
+    """The weights of embeddings with `max_norm`."""
+    return frozenset(name for name, owner in network.owners.items() if getattr(owner, "max_norm", None) is not None)
 
 
 def _layout(module: nn.Module) -> torch.memory_format:

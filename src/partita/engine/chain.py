@@ -1,6 +1,7 @@
 """Is a network a plain chain of layers? Then it can be run backwards by hand."""
 
-from collections.abc import Sequence
+import random
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -9,17 +10,26 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn import functional as F
 
-from ..core.task import Task
+from ..core.buffers import Snapshot
+from .eligibility import known_layer, plain_container, state_of
 from .layers import BatchNorm, Convolution, Flatten, Gradients, Layer, Linear, MaxPool, MeanOfWords, ReLU, Weighted
-from .prefix import restored
 
 
 @dataclass(frozen=True)
 class Chain:
     layers: Sequence[Layer]
 
+    def accepts(self, dimensions: int) -> bool:
+        """Whether each layer gets as many dimensions as it expects, from batches of so many to a row of scores."""
+        for layer in self.layers:
+            if layer.takes is not None and dimensions != layer.takes:
+                return False
+            if isinstance(layer, Flatten):
+                dimensions = min(dimensions, 2)
+        return dimensions == 2
+
     def first_trained(self) -> int:
-        """Before that layer, no gradient is needed."""
+        """The first layer that is trained. Before it, no gradient is needed."""
         return next((at for at, layer in enumerate(self.layers) if layer.trained), len(self.layers))
 
     def step(self, inputs: Tensor, targets: Tensor, first: int, take: Gradients) -> float:
@@ -36,55 +46,96 @@ class Chain:
         return loss
 
 
-def chain_for(task: Task, part: nn.Module) -> Chain | None:
-    """The layers of a task's module or a part of it, if they are a plain chain; found out once."""
-    if part not in task.memo:
-        with restored(task.module):
-            task.memo[part] = chain_of(part)
-    found: Chain | None = task.memo[part]
-    return found
+class Chains:
+    """The chains of modules, found out once for each state of a module: its modes and attributes."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[nn.Module, Hashable], Chain | None] = {}
+
+    def of(self, module: nn.Module) -> Chain | None:
+        """The layers of a module as it is now, if they are a plain chain. Its modes must be those of its use."""
+        state = state_of(module)
+        if state is None:
+            return None
+        if (module, state) not in self._found:
+            self._found[module, state] = _chain(module, state)
+        return self._found[module, state]
 
 
-def chain_of(module: nn.Module) -> Chain | None:
-    """The layers of a network that is nothing but a chain of known ones."""
-    alone = _of_module(module)
-    layers = [alone] if alone else _layers(module)
-    return Chain(_cheaper(layers)) if layers else None
+def _chain(module: nn.Module, state: Hashable) -> Chain | None:
+    layers = [_of_module(module)] if known_layer(module) else _traced(module, state)
+    known = [layer for layer in layers if layer is not None]
+    return Chain(_cheaper(known)) if layers and len(known) == len(layers) else None
 
 
-def _layers(module: nn.Module) -> list[Layer] | None:
+def _traced(module: nn.Module, state: Hashable) -> Sequence[Layer | None]:
+    """The layers of a module by its forward pass. A forward pass that leaves a trace anywhere is no chain."""
+    snapshot, numbers = Snapshot(module), random.getstate()
     try:
-        nodes = list(fx.symbolic_trace(module).graph.nodes)
+        with torch.random.fork_rng(devices=[]), torch.enable_grad():
+            noise = torch.get_rng_state()
+            layers = _layers(module)
+            untouched = torch.equal(noise, torch.get_rng_state()) and random.getstate() == numbers
+    finally:
+        snapshot.restore_()
+    return layers if untouched and state_of(module) == state else []
+
+
+class _Tracer(fx.Tracer):
+    """Refuses what a graph does not show: contexts in which autograd or the types of numbers are other than usual."""
+
+    def create_node(self, *arguments: Any, **named: Any) -> fx.Node:
+        if not torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
+            raise fx.proxy.TraceError("a context of its own")
+        return super().create_node(*arguments, **named)
+
+
+def _layers(module: nn.Module) -> Sequence[Layer | None]:
+    tracer, parts = _Tracer(), dict(module.named_modules())
+    if not all(plain_container(part) or tracer.is_leaf_module(part, place) for place, part in parts.items()):
+        return []
+    try:
+        nodes = list(tracer.trace(module).nodes)
     except Exception:
         # Anything may happen in a module that was not written to be traced; then it is no chain.
-        return None
+        return []
     arguments, inner, output = nodes[0], nodes[1:-1], nodes[-1]
     linked = all(list(node.users) == [after] for node, after in pairwise(nodes))
     if arguments.op != "placeholder" or output.op != "output" or output.args != (nodes[-2],) or not linked:
-        return None
-    layers: list[Layer] = []
-    parts = dict(module.named_modules())
+        return []
+    layers: list[Layer | None] = []
     while inner:
         node, *inner = inner
         if inner and node.op == "call_module" and type(parts[node.target]) is nn.Embedding:
             layer = _mean_of_words(parts[node.target], inner.pop(0))
         else:
             layer = _of_module(parts[node.target]) if node.op == "call_module" else _of_function(node)
-        if layer is None:
-            return None
         layers.append(layer)
     weights = [weight for layer in layers if isinstance(layer, Weighted) for weight in layer.module.parameters()]
-    return layers if len(set(weights)) == len(weights) else None
+    return layers if len(set(weights)) == len(weights) else []
+
+
+_SIZES = ("stride", "padding")
+_POOLING = {
+    "kernel_size": None,
+    "stride": None,
+    "padding": 0,
+    "dilation": 1,
+    "ceil_mode": False,
+    "return_indices": False,
+}
+"""The arguments of `max_pool2d` in their order, with their defaults."""
 
 
 def _of_module(part: Any) -> Layer | None:
-    if part._forward_hooks or part._forward_pre_hooks or part._backward_hooks:
+    if not known_layer(part):
         return None
     kind = type(part)
     if kind is nn.Conv2d and part.padding_mode == "zeros" and not isinstance(part.padding, str):
         return Convolution(part)
     if kind is nn.BatchNorm2d and part.affine and part.momentum is not None:
-        return BatchNorm(part)
+        # Statistics that a layer has but does not track are used in evaluation alone.
+        return BatchNorm(part) if part.track_running_stats == (part.running_mean is not None) else None
     if kind is nn.Linear:
         return Linear(part)
     if kind is nn.ReLU:
@@ -104,16 +155,16 @@ def _of_function(node: fx.Node) -> Layer | None:
         return ReLU()
     if node.target is torch.flatten and rest == (1,) and not named:
         return Flatten()
-    if node.target is F.max_pool2d and not named.get("ceil_mode") and not named.get("return_indices"):
-        given = dict(zip(("kernel_size", "stride", "padding"), rest, strict=False)) | dict(named)
-        if len(rest) <= 3 and given.get("dilation", 1) == 1:
-            size: Any = given["kernel_size"]
+    if node.target is F.max_pool2d:
+        given: dict[str, Any] = dict(zip(_POOLING, rest, strict=False)) | dict(named)
+        if all(given[name] == _POOLING.get(name, ()) for name in given if name not in ("kernel_size", *_SIZES)):
+            size = given["kernel_size"]
             return MaxPool(_pair(size), _pair(given.get("stride") or size), _pair(given.get("padding", 0)))
     return None
 
 
 def _mean_of_words(part: Any, after: fx.Node) -> Layer | None:
-    plain = part.max_norm is None and not part.scale_grad_by_freq
+    plain = known_layer(part) and part.max_norm is None and not part.scale_grad_by_freq
     mean = after.op == "call_method" and after.target == "mean" and after.args[1:] == (1,) and not after.kwargs
     return MeanOfWords(part) if plain and mean else None
 

@@ -1,4 +1,4 @@
-"""What did frozen layers make of a client's samples? Kept from phase to phase, as long as it would be the same."""
+"""What do frozen layers make of a client's samples? It is kept where another phase will ask for it again."""
 
 from collections.abc import Callable, Sequence
 
@@ -6,40 +6,61 @@ import torch
 from torch import Tensor, nn
 
 MOST = 1 << 25
-"""So many numbers are remembered at most."""
+"""So many numbers are kept at most."""
 
 
 class Features:
-    """What one frozen part of a network makes of clients' samples, until another part or other weights are asked for.
+    """The features that one body (the frozen layers of a network, with their weights) makes of clients' samples.
 
-    A client's samples are known by its number, so it is for one simulation.
+    Another body replaces them. Whether somebody asks again before that depends on the method: in FedRep, fine-tuning
+    after a round has the body that the next round begins with, while a fine-tuned FedAvg never meets a body again. So
+    features are noted by the purpose they are computed for, and kept only for a purpose where it was of use: where a
+    client asked again for features of the last body that had been computed for this purpose.
+
+    A client's samples are known by its number, so this is for one simulation.
     """
 
     def __init__(self) -> None:
-        self._by: list[tuple[nn.Module, bool, list[Tensor]]] = []
-        self._of: dict[int, Tensor] = {}
+        self._body: list[tuple[nn.Module, bool, list[Tensor]]] = []
+        self._kept: dict[int, Tensor] = {}
+        self._computed_for: dict[int, str] = {}
+        self._asked_again: set[str] = set()
+        self._useful: set[str] = set()
         self._room = MOST
 
-    def remember(self, client: int, layers: Sequence[nn.Module], compute: Callable[[], Tensor]) -> Tensor:
-        if not self._still(layers):
-            held = [[tensor.detach().clone() for tensor in _held(layer)] for layer in layers]
-            self._by = [(layer, layer.training, own) for layer, own in zip(layers, held, strict=True)]
-            self._of, self._room = {}, MOST
-        if client in self._of:
-            return self._of[client]
+    def remember(self, client: int, purpose: str, layers: Sequence[nn.Module], compute: Callable[[], Tensor]) -> Tensor:
+        """The features of a client's samples by these layers, as they were kept or computed."""
+        if not self._same_body(layers):
+            self._begin(layers)
+        if client in self._computed_for:
+            self._asked_again.add(self._computed_for[client])
+        if client in self._kept:
+            return self._kept[client]
         features = compute()
-        if features.numel() <= self._room:
-            self._of[client] = features
+        self._computed_for[client] = purpose
+        if purpose in self._useful | self._asked_again and features.numel() <= self._room:
+            self._kept[client] = features
             self._room -= features.numel()
         return features
 
-    def _still(self, layers: Sequence[nn.Module]) -> bool:
-        return len(layers) == len(self._by) and all(
+    @property
+    def size(self) -> int:
+        """How many numbers are kept."""
+        return sum(features.numel() for features in self._kept.values())
+
+    def _begin(self, layers: Sequence[nn.Module]) -> None:
+        self._useful = (self._useful - set(self._computed_for.values())) | self._asked_again
+        held = [[tensor.detach().clone() for tensor in _held(layer)] for layer in layers]
+        self._body = [(layer, layer.training, own) for layer, own in zip(layers, held, strict=True)]
+        self._kept, self._computed_for, self._asked_again, self._room = {}, {}, set(), MOST
+
+    def _same_body(self, layers: Sequence[nn.Module]) -> bool:
+        return len(layers) == len(self._body) and all(
             layer is known
             and layer.training == mode
             and len(held := _held(layer)) == len(own)
             and all(map(torch.equal, held, own))
-            for layer, (known, mode, own) in zip(layers, self._by, strict=True)
+            for layer, (known, mode, own) in zip(layers, self._body, strict=True)
         )
 
 

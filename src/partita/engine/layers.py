@@ -1,7 +1,7 @@
 """How does a layer go forwards and backwards by hand, without what automatic gradients cost?"""
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +24,10 @@ class Gradients(Protocol):
 
 
 class Layer(Protocol):
+    @property
+    def takes(self) -> int | None:
+        """How many dimensions its inputs have; None if any number will do."""
+
     @property
     def trained(self) -> bool: ...
 
@@ -52,6 +56,7 @@ class _Plain:
 
 @dataclass(frozen=True)
 class MaxPool(_Plain):
+    takes: ClassVar[int | None] = 4
     size: tuple[int, int]
     stride: tuple[int, int]
     padding: tuple[int, int]
@@ -70,6 +75,7 @@ class MaxPool(_Plain):
 
 @dataclass(frozen=True)
 class Convolution(Weighted):
+    takes: ClassVar[int | None] = 4
     pool: MaxPool | None = None
     """What follows at once. Every number's gradient goes to one place, so a bias has the sum of few for that of all."""
 
@@ -106,6 +112,8 @@ class Convolution(Weighted):
 
 
 class BatchNorm(Weighted):
+    takes: ClassVar[int | None] = 4
+
     def forward(self, inputs: Tensor) -> tuple[Tensor, Any]:
         part = self.module
         moving = part.training or part.running_mean is None
@@ -132,6 +140,8 @@ class BatchNorm(Weighted):
 
 
 class Linear(Weighted):
+    takes: ClassVar[int | None] = 2
+
     def forward(self, inputs: Tensor) -> tuple[Tensor, Any]:
         weight, bias = self.module.weight, self.module.bias
         if weight.numel() >= LARGE and len(inputs) < 32 and bias is not None:
@@ -151,6 +161,8 @@ class Linear(Weighted):
 class MeanOfWords(Weighted):
     """An embedding, and the mean over the words of a text."""
 
+    takes: ClassVar[int | None] = 2
+
     def forward(self, inputs: Tensor) -> tuple[Tensor, Any]:
         return F.embedding_bag(inputs, self.module.weight, mode="mean"), inputs
 
@@ -166,6 +178,7 @@ class MeanOfWords(Weighted):
 
 @dataclass(frozen=True)
 class ReLU(_Plain):
+    takes: ClassVar[int | None] = None
     in_place: bool = False
     """Where nothing else needs its inputs: no layer keeps its own answer, but the data are not to be changed."""
 
@@ -179,6 +192,8 @@ class ReLU(_Plain):
 
 
 class Flatten(_Plain):
+    takes: ClassVar[int | None] = None
+
     def forward(self, inputs: Tensor) -> tuple[Tensor, Any]:
         return inputs.reshape(len(inputs), -1), inputs
 

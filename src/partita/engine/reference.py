@@ -1,4 +1,4 @@
-"""The readable runner: functional, one client after another. Every other runner must agree with it."""
+"""The reference engine: a phase as its definition says, one client after another. Every other engine must agree."""
 
 import math
 from collections.abc import Sequence
@@ -23,9 +23,10 @@ def _run(phase: Phase, client: Client, tensors: Tensors) -> Tensors:
     names = phase.trained(client.task.network, frozenset(tensors))
     if not names:
         return tensors
-    network = client.task.network
-    # The network updates running statistics in place, so the phase works on copies of them.
-    tensors = {n: t.clone() if network_name(n) in network.buffers else t for n, t in tensors.items()}
+    network, given = client.task.network, tensors
+    # A forward pass updates running statistics and renormalizes embeddings in place, so these are copied.
+    changing = network.buffers | client.task.renormalized
+    tensors = {n: t.clone() if network_name(n) in changing else t for n, t in tensors.items()}
     trained = {name: tensor for name, tensor in tensors.items() if name in names}
     state = phase.optimizer.init(trained) | (under("optimizer/", tensors) if phase.carry else {})
     losses: list[list[float]] = []
@@ -44,7 +45,8 @@ def _run(phase: Phase, client: Client, tensors: Tensors) -> Tensors:
             tensors = tensors | changes | trained
     if not all(map(finite, trained.values())):
         raise diverged("The weights", "not finite", phase, client)
-    return tensors | (prefixed("optimizer/", state) if phase.carry else {})
+    constant = {n: t for n, t in given.items() if network_name(n) in client.task.renormalized and n not in names}
+    return tensors | constant | (prefixed("optimizer/", state) if phase.carry else {})
 
 
 def _gradient(
@@ -62,10 +64,15 @@ def _gradient(
         if phase.penalty:
             loss = loss + phase.penalty(leaves, client)
         gradients = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
-        return {name: g for name, g in zip(leaves, gradients, strict=True) if g is not None}
+        return {name: dense(g) for name, g in zip(leaves, gradients, strict=True) if g is not None}
 
     gradient, changes = phase.gradient(gradient_at, trained, batches, tensors)
     return gradient, changes, losses[-1]
+
+
+def dense(gradient: Tensor) -> Tensor:
+    """The gradient of a sparse embedding is sparse, which momentum, decay and penalties cannot work with."""
+    return gradient.to_dense() if gradient.is_sparse else gradient
 
 
 def finite(tensor: Tensor) -> bool:

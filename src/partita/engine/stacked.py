@@ -1,11 +1,10 @@
-"""Many small clients at once: their networks side by side, a step of all of them in one call for each layer."""
+"""How are many small clients trained at once? With their networks side by side, and one call for each layer."""
 
 import math
 from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from ..core.client import Client
 from ..core.optimizers import SGD
@@ -13,8 +12,10 @@ from ..core.phases import Phase
 from ..core.task import Task
 from ..tensors import Tensors
 from . import reference
-from .chain import chain_for
-from .layers import Flatten, Linear, ReLU
+from .chain import Chain
+from .eligibility import handles
+from .layers import Flatten, Layer, Linear, ReLU
+from .steps import descends_at_once
 
 SMALL = 1 << 16
 """Up to so many weights, a call costs more by itself than by what it does."""
@@ -22,45 +23,47 @@ MOST = 1 << 24
 """So many numbers of data are side by side at most."""
 
 
-def can_stack(phase: Phase, client: Client, tensors: Tensors) -> bool:
-    """Whether many clients can make this phase at once: plain SGD on linear layers and ReLU, and few weights.
+def can_stack(phase: Phase, task: Task) -> bool:
+    """Whether many clients can do this phase at once, if their network `suits`: few weights and plain SGD.
 
-    It says the same of a client alone, so that results do not depend on who is taken together.
+    The answer is the same for a client alone, so that results do not depend on which clients are trained together.
     """
-    optimizer, task = phase.optimizer, client.task
-    network = task.network
-    plain = type(optimizer) is SGD and not optimizer.momentum and optimizer.clip is None
-    simple = not (phase.penalty or phase.project or phase.until or phase.carry or network.buffers)
-    if not plain or not simple or task.loss is not F.cross_entropy or not phase.samples(client).fixed:
-        return False
-    if sum(task.weights[name].numel() for name in network.parameters) > SMALL:
-        return False
-    chain = chain_for(task, task.module) if phase.trained(network, frozenset(tensors)) else None
-    return chain is not None and all(type(layer) in (Linear, ReLU, Flatten) for layer in chain.layers)
+    return (
+        handles(phase, Phase, "train", "optimizer", "epochs", "steps", "view", "samples")
+        and descends_at_once(phase)
+        and not task.network.buffers
+        and sum(task.weights[name].numel() for name in task.network.parameters) <= SMALL
+    )
 
 
-def run_stacked(phase: Phase, clients: Sequence[Client], tensors: Sequence[Tensors]) -> list[Tensors]:
-    """Each client's tensors after the phase; clients of like size are best together."""
+def suits(chain: Chain, dimensions: int) -> bool:
+    """Whether a network is nothing but linear layers and ReLU."""
+    return chain.accepts(dimensions) and all(type(layer) in (Linear, ReLU, Flatten) for layer in chain.layers)
+
+
+def run_stacked(phase: Phase, clients: Sequence[Client], tensors: Sequence[Tensors], chain: Chain) -> list[Tensors]:
+    """Each client's tensors after the phase, all of one task; it is fastest for clients of like size."""
     largest = max(len(phase.samples(client)) * phase.samples(client).stored[:1].numel() for client in clients)
     most = max(MOST // max(largest, 1), 1)
     return [
         each
         for at in range(0, len(clients), most)
-        for each in _run(phase, clients[at : at + most], tensors[at : at + most])
+        for each in _run(phase, clients[at : at + most], tensors[at : at + most], chain)
     ]
 
 
-def _run(phase: Phase, clients: Sequence[Client], tensors: Sequence[Tensors]) -> list[Tensors]:
+def _run(phase: Phase, clients: Sequence[Client], tensors: Sequence[Tensors], chain: Chain) -> list[Tensors]:
     task = clients[0].task
     sources = phase.view.sources(tensors[0], task.network)
     weights = {name: torch.stack([own[source] for own in tensors]) for name, source in sources.items()}
     chosen = phase.trained(task.network, frozenset(tensors[0]))
     descent = _Descent(phase, clients[0], {name: sources[name] for name in weights if sources[name] in chosen})
+    network = _Stack(chain, {parameter: name for name, parameter in task.module.named_parameters()}, weights)
     inputs, targets = _side_by_side(phase, clients)
-    each = torch.arange(len(clients))[:, None]
-    seen = torch.zeros(len(clients), dtype=inputs.dtype)
-    for rows, real in _steps(phase, clients):
-        seen += _step(task, weights, descent, inputs[each, rows], targets[each, rows], real.to(inputs.dtype))
+    each = torch.arange(len(clients), device=inputs.device)[:, None]
+    seen = torch.zeros(len(clients), dtype=inputs.dtype, device=inputs.device)
+    for rows, real in _steps(phase, clients, inputs.device):
+        seen += network.step(inputs[each, rows], targets[each, rows], real.to(inputs.dtype), descent)
     for client, loss in zip(clients, seen.tolist(), strict=True):
         if not math.isfinite(loss):
             raise reference.diverged("The loss", str(loss), phase, client)
@@ -75,85 +78,79 @@ def _run(phase: Phase, clients: Sequence[Client], tensors: Sequence[Tensors]) ->
 
 
 class _Descent:
-    """Plain SGD on stacked weights; the rate is the same for all clients of a round."""
+    """Plain SGD on stacked weights; the rates of a round are the same for all clients."""
 
     def __init__(self, phase: Phase, client: Client, sources: Mapping[str, str]) -> None:
-        optimizer, network = phase.optimizer, client.task.network
-        assert isinstance(optimizer, SGD)
-        named = {source: client.task.weights[name] for name, source in sources.items()}
-        factors = optimizer.factors(named, network)
-        decayed = optimizer.decayed(network, frozenset(named)) if optimizer.weight_decay else frozenset()
-        rate = optimizer.lr * optimizer.schedule(client.moment)
+        assert isinstance(phase.optimizer, SGD)
+        found = phase.optimizer.descents(sources.values(), client.moment, client.task.network)
         self.sources = dict(sources)
-        self.rates = {name: rate * factors[source] for name, source in sources.items()}
-        self.decays = {
-            name: self.rates[name] * optimizer.weight_decay for name, source in sources.items() if source in decayed
-        }
+        self._of = {name: found[source] for name, source in sources.items()}
 
-    def shrink(self, name: str, weight: Tensor, active: Tensor) -> None:
-        """Decay of those who still have steps to make."""
-        if name in self.decays:
-            weight.mul_((1 - self.decays[name] * active).view(-1, *[1] * (weight.dim() - 1)))
+    def __contains__(self, name: str) -> bool:
+        return name in self._of
 
+    def rate(self, name: str) -> float:
+        return self._of[name].rate
 
-def _step(task: Task, weights: Tensors, descent: _Descent, inputs: Tensor, targets: Tensor, real: Tensor) -> Tensor:
-    """A step of every client; its loss. What is not `real` is there only to fill up, and leaves no trace."""
-    chain = chain_for(task, task.module)
-    assert chain
-    names = {parameter: name for name, parameter in task.module.named_parameters()}
-    values, kept = inputs, []
-    for layer in chain.layers:
-        kept.append(values)
-        if isinstance(layer, Linear):
-            weight, bias = weights[names[layer.module.weight]].transpose(1, 2), layer.module.bias
-            values = (
-                torch.bmm(values, weight)
-                if bias is None
-                else torch.baddbmm(weights[names[bias]][:, None], values, weight)
-            )
-        else:
-            values = values.relu() if isinstance(layer, ReLU) else values.flatten(2)
-    scores = torch.log_softmax(values, 2)
-    picked = targets[:, :, None]
-    count = real.sum(1).clamp(min=1)
-    loss = -(scores.gather(2, picked)[:, :, 0] * real).sum(1) / count
-    gradient = scores.exp_().scatter_add_(2, picked, scores.new_full((1, 1, 1), -1.0).expand_as(picked))
-    gradient.mul_((real / count[:, None])[:, :, None])
-    active = (real.sum(1) > 0).to(real.dtype)
-    first = min(
-        at for at, layer in enumerate(chain.layers) if isinstance(layer, Linear) and _trained(layer, names, descent)
-    )
-    for at in range(len(chain.layers) - 1, first - 1, -1):
-        layer, before = chain.layers[at], kept[at]
-        if isinstance(layer, Linear):
-            earlier = torch.bmm(gradient, weights[names[layer.module.weight]]) if at > first else gradient
-            _descend(layer, weights, names, descent, gradient, before, active)
-            gradient = earlier
-        else:
-            gradient = gradient.mul_(before > 0) if isinstance(layer, ReLU) else gradient.view(before.shape)
-    return loss
+    def decay_(self, name: str, weight: Tensor, active: Tensor) -> None:
+        """Decay for the clients that still have steps to make."""
+        if self._of[name].decay:
+            weight.mul_((1 - self._of[name].shrinkage * active).view(-1, *[1] * (weight.dim() - 1)))
 
 
-def _trained(layer: Linear, names: Mapping[nn.Parameter, str], descent: _Descent) -> bool:
-    return any(names[parameter] in descent.rates for parameter in layer.module.parameters())
+class _Stack:
+    """The networks of several clients: each layer's weights side by side."""
 
+    def __init__(self, chain: Chain, names: Mapping[nn.Parameter, str], weights: Tensors) -> None:
+        self._layers, self._names, self._weights = chain.layers, names, weights
 
-def _descend(
-    layer: Linear,
-    weights: Tensors,
-    names: Mapping[nn.Parameter, str],
-    descent: _Descent,
-    gradient: Tensor,
-    before: Tensor,
-    active: Tensor,
-) -> None:
-    weight = names[layer.module.weight]
-    if weight in descent.rates:
-        descent.shrink(weight, weights[weight], active)
-        weights[weight].baddbmm_(gradient.transpose(1, 2), before, alpha=-descent.rates[weight])
-    if layer.module.bias is not None and (bias := names[layer.module.bias]) in descent.rates:
-        descent.shrink(bias, weights[bias], active)
-        weights[bias].add_(gradient.sum(1), alpha=-descent.rates[bias])
+    def step(self, inputs: Tensor, targets: Tensor, real: Tensor, descent: _Descent) -> Tensor:
+        """A step of every client; its loss. What is not `real` only fills up a batch and has no effect."""
+        values, kept = inputs, []
+        for layer in self._layers:
+            kept.append(values)
+            values = self._forward(layer, values)
+        scores = torch.log_softmax(values, 2)
+        picked = targets[:, :, None]
+        count = real.sum(1).clamp(min=1)
+        loss = -(scores.gather(2, picked)[:, :, 0] * real).sum(1) / count
+        gradient = scores.exp_().scatter_add_(2, picked, scores.new_full((1, 1, 1), -1.0).expand_as(picked))
+        gradient.mul_((real / count[:, None])[:, :, None])
+        active = (real.sum(1) > 0).to(real.dtype)
+        trained = (at for at, layer in enumerate(self._layers) if self._trained(layer, descent))
+        first = next(trained, len(self._layers))
+        for at in range(len(self._layers) - 1, first - 1, -1):
+            layer, before = self._layers[at], kept[at]
+            if isinstance(layer, Linear):
+                earlier = torch.bmm(gradient, self._weight(layer.module.weight)) if at > first else gradient
+                self._descend(layer, descent, gradient, before, active)
+                gradient = earlier
+            else:
+                gradient = gradient.mul_(before > 0) if isinstance(layer, ReLU) else gradient.view(before.shape)
+        return loss
+
+    def _forward(self, layer: Layer, values: Tensor) -> Tensor:
+        if not isinstance(layer, Linear):
+            return values.relu() if isinstance(layer, ReLU) else values.flatten(2)
+        weight, bias = self._weight(layer.module.weight).transpose(1, 2), layer.module.bias
+        if bias is None:
+            return torch.bmm(values, weight)
+        return torch.baddbmm(self._weight(bias)[:, None], values, weight)
+
+    def _descend(self, layer: Linear, descent: _Descent, gradient: Tensor, before: Tensor, active: Tensor) -> None:
+        weight = self._names[layer.module.weight]
+        if weight in descent:
+            descent.decay_(weight, self._weights[weight], active)
+            self._weights[weight].baddbmm_(gradient.transpose(1, 2), before, alpha=-descent.rate(weight))
+        if layer.module.bias is not None and (bias := self._names[layer.module.bias]) in descent:
+            descent.decay_(bias, self._weights[bias], active)
+            self._weights[bias].add_(gradient.sum(1), alpha=-descent.rate(bias))
+
+    def _weight(self, parameter: nn.Parameter) -> Tensor:
+        return self._weights[self._names[parameter]]
+
+    def _trained(self, layer: Layer, descent: _Descent) -> bool:
+        return isinstance(layer, Linear) and any(self._names[each] in descent for each in layer.module.parameters())
 
 
 def _side_by_side(phase: Phase, clients: Sequence[Client]) -> tuple[Tensor, Tensor]:
@@ -165,7 +162,7 @@ def _side_by_side(phase: Phase, clients: Sequence[Client]) -> tuple[Tensor, Tens
     )
 
 
-def _steps(phase: Phase, clients: Sequence[Client]) -> list[tuple[Tensor, Tensor]]:
+def _steps(phase: Phase, clients: Sequence[Client], device: torch.device) -> list[tuple[Tensor, Tensor]]:
     """For each step the rows of every client's batch, and which of them are real."""
     batches = [list(phase.rows(client)) for client in clients]
     count = max(map(len, batches))
@@ -176,4 +173,4 @@ def _steps(phase: Phase, clients: Sequence[Client]) -> list[tuple[Tensor, Tensor
         for step, some in enumerate(each):
             rows[step, at, : len(some)] = some
             real[step, at, : len(some)] = True
-    return list(zip(rows, real, strict=True))
+    return list(zip(rows.to(device), real.to(device), strict=True))

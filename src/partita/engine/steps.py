@@ -1,4 +1,4 @@
-"""How does a step change parameters themselves? The optimizers and the proximal term, in place."""
+"""How does a step change parameters themselves? Optimizers and the proximal term, in place."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -7,12 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from ..core.client import Client
-from ..core.network import Network
-from ..core.optimizers import SGD, Optimizer
+from ..core.optimizers import SGD, Descent, Optimizer, clipped
 from ..core.penalties import Proximal
 from ..core.phases import Phase
 from ..randomness import Moment
 from ..tensors import Tensors
+from .eligibility import ANY_SGD, STATELESS_SGD, UNDECAYED_SGD, handles, handles_sgd
 
 Step = Callable[[list[Tensor | None], Moment], None]
 """Changes the trained parameters, given their gradients."""
@@ -21,26 +21,26 @@ Pull = Callable[[list[Tensor | None]], None]
 
 
 @dataclass(frozen=True)
-class Descent:
-    """Plain SGD on each gradient as it comes, which is then never kept; rate and decay of each parameter."""
+class Descending:
+    """Applies SGD to each gradient as it is computed, so that gradients need not be stored."""
 
-    rates: Mapping[nn.Parameter, tuple[float, float]]
+    descents: Mapping[nn.Parameter, Descent]
 
     def __call__(self, parameter: nn.Parameter, gradient: Tensor) -> None:
-        parameter.add_(gradient, alpha=-self._shrunk(parameter))
+        parameter.add_(gradient, alpha=-self._decayed(parameter))
 
     def outer(self, parameter: nn.Parameter, left: Tensor, right: Tensor) -> None:
-        rate, decay = self.rates[parameter]
-        parameter.addmm_(left.t(), right, beta=1 - rate * decay, alpha=-rate)
+        descent = self.descents[parameter]
+        parameter.addmm_(left.t(), right, beta=1 - descent.shrinkage, alpha=-descent.rate)
 
     def rows(self, parameter: nn.Parameter, rows: Tensor, gradient: Tensor) -> None:
-        parameter.index_add_(0, rows, gradient, alpha=-self._shrunk(parameter))
+        parameter.index_add_(0, rows, gradient, alpha=-self._decayed(parameter))
 
-    def _shrunk(self, parameter: nn.Parameter) -> float:
-        rate, decay = self.rates[parameter]
-        if decay:
-            parameter.mul_(1 - rate * decay)
-        return rate
+    def _decayed(self, parameter: nn.Parameter) -> float:
+        descent = self.descents[parameter]
+        if descent.decay:
+            parameter.mul_(1 - descent.shrinkage)
+        return descent.rate
 
 
 @dataclass
@@ -59,54 +59,62 @@ class Gathering:
         self.gradients[parameter] = torch.zeros_like(parameter).index_add_(0, rows, gradient)
 
 
-def plain_descent(phase: Phase, trained: Mapping[str, nn.Parameter], client: Client) -> Descent | None:
-    """Where a step needs nothing but each gradient by itself. Rates are those of the round."""
-    optimizer, network = phase.optimizer, client.task.network
-    if type(optimizer) is not SGD or optimizer.momentum or optimizer.clip is not None or phase.penalty:
-        return None
-    rate = optimizer.lr * optimizer.schedule(client.moment)
-    factors = optimizer.factors(dict(trained), network)
-    decayed = optimizer.decayed(network, frozenset(trained)) if optimizer.weight_decay else frozenset()
-    decays = {name: optimizer.weight_decay if name in decayed else 0.0 for name in trained}
-    return Descent({parameter: (rate * factors[name], decays[name]) for name, parameter in trained.items()})
+def descends_at_once(phase: Phase) -> bool:
+    """Whether a step needs nothing but each gradient by itself: SGD without momentum, clipping or penalty."""
+    return handles_sgd(phase.optimizer, *STATELESS_SGD) and phase.penalty is None
 
 
-def in_place(optimizer: Optimizer, trained: Tensors, state: Tensors, network: Network) -> Step:
-    """The optimizer's step on parameters themselves; its state is changed too."""
-    if type(optimizer) is SGD:
-        return _descent(optimizer, trained, state, network)
+def descends_by_rows(phase: Phase) -> bool:
+    """Whether a step leaves rows without a gradient alone, so that gradients of embeddings may be sparse."""
+    return handles_sgd(phase.optimizer, *UNDECAYED_SGD) and phase.penalty is None
+
+
+def descends_fused(phase: Phase) -> bool:
+    """Whether a step is all that torch's fused SGD does."""
+    return handles_sgd(phase.optimizer, *ANY_SGD)
+
+
+def descending(phase: Phase, trained: Mapping[str, nn.Parameter], client: Client) -> Descending:
+    """SGD on each gradient by itself, with the rates of the round."""
+    assert isinstance(phase.optimizer, SGD)
+    descents = phase.optimizer.descents(trained, client.moment, client.task.network)
+    return Descending({parameter: descents[name] for name, parameter in trained.items()})
+
+
+def in_place(optimizer: Optimizer, trained: Tensors, state: Tensors, client: Client) -> Step:
+    """The optimizer's own step, on parameters themselves; its state is changed too."""
 
     def step(gradients: list[Tensor | None], moment: Moment) -> None:
         known = {name: gradient for name, gradient in zip(trained, gradients, strict=True) if gradient is not None}
         values = {name: parameter.detach() for name, parameter in trained.items()}
-        new, changed = optimizer.update(values, known, state, moment, network)
-        state.update(changed)
-        for name in known:
-            trained[name].copy_(new[name])
+        new, changed = optimizer.update(values, known, state, moment, client.task.network)
+        for name, parameter in trained.items():
+            if new[name] is not values[name]:
+                parameter.copy_(new[name])
+        kept = dict(changed)
+        state.clear()
+        state.update(kept)
 
     return step
 
 
-def _descent(optimizer: SGD, trained: Tensors, state: Tensors, network: Network) -> Step:
-    """SGD in one pass over the parameters of each kind: those with the same rate and decay."""
-    factors = optimizer.factors(trained, network)
-    decayed = optimizer.decayed(network, frozenset(trained)) if optimizer.weight_decay else frozenset()
+def fused(optimizer: SGD, trained: Tensors, state: Tensors, client: Client) -> Step:
+    """SGD in one pass over all parameters with the same rate and decay, with the rates of the round."""
+    descents = optimizer.descents(trained, client.moment, client.task.network)
     velocities = [state["momentum/" + name] for name in trained] if optimizer.momentum else list(trained.values())
-    kinds: dict[tuple[float, float], list[tuple[int, Tensor, Tensor]]] = {}
+    groups: dict[Descent, list[tuple[int, Tensor, Tensor]]] = {}
     for at, (name, velocity) in enumerate(zip(trained, velocities, strict=True)):
-        kind = factors[name], optimizer.weight_decay if name in decayed else 0.0
-        kinds.setdefault(kind, []).append((at, trained[name], velocity))
+        groups.setdefault(descents[name], []).append((at, trained[name], velocity))
 
     def step(gradients: list[Tensor | None], moment: Moment) -> None:
-        rate = optimizer.lr * optimizer.schedule(moment)
         if optimizer.clip is not None:
-            _clip_(gradients, optimizer.clip)
-        for (factor, decay), places in kinds.items():
+            _clip(gradients, optimizer.clip)
+        for descent, places in groups.items():
             parameters, slopes, moving = [], [], []
             for at, parameter, velocity in places:
                 gradient = gradients[at]
                 if gradient is not None and gradient.is_sparse:
-                    parameter.add_(gradient, alpha=-rate * factor)
+                    parameter.add_(gradient, alpha=-descent.rate)
                 elif gradient is not None:
                     parameters.append(parameter)
                     # The fused step goes through memory as it lies.
@@ -117,9 +125,9 @@ def _descent(optimizer: SGD, trained: Tensors, state: Tensors, network: Network)
                     parameters,
                     slopes,
                     moving if optimizer.momentum else [],
-                    weight_decay=decay,
+                    weight_decay=descent.decay,
                     momentum=optimizer.momentum,
-                    lr=rate * factor,
+                    lr=descent.rate,
                     dampening=0.0,
                     nesterov=optimizer.nesterov,
                     maximize=False,
@@ -130,35 +138,32 @@ def _descent(optimizer: SGD, trained: Tensors, state: Tensors, network: Network)
 
 
 def _beside(parameter: Tensor, gradient: Tensor) -> Tensor:
-    """A gradient in memory as its parameter lies: a sum's is one number seen many times."""
+    """A gradient with the strides of its parameter; that of a sum, for instance, is one number seen many times."""
     if gradient.stride() == parameter.stride():
         return gradient
     return torch.empty_like(parameter).copy_(gradient)
 
 
-def _clip_(gradients: list[Tensor | None], largest: float) -> None:
-    known = [gradient for gradient in gradients if gradient is not None]
-    if known:
-        norm = torch.stack([gradient.square().sum() for gradient in known]).sum().sqrt()
-        scale = torch.clamp(largest / (norm + 1e-6), max=1.0).item()
-        # Not in place: two parameters may have one and the same gradient.
-        gradients[:] = [None if gradient is None else gradient * scale for gradient in gradients]
+def _clip(gradients: list[Tensor | None], largest: float) -> None:
+    """Replaces the gradients in the list, not their values: two parameters may have one and the same gradient."""
+    known = {at: gradient for at, gradient in enumerate(gradients) if gradient is not None}
+    for at, gradient in clipped(known, largest).items():
+        gradients[at] = gradient
 
 
 def pull_of(phase: Phase, trained: Tensors, client: Client) -> Pull | None:
     """The gradient of a proximal term without a graph; other penalties are differentiated with the loss."""
-    if type(phase.penalty) is not Proximal:
-        return None
     penalty = phase.penalty
-    centers = penalty.centers(trained, client)
+    if not handles(penalty, Proximal, "strength", "to", "on"):
+        return None
+    assert isinstance(penalty, Proximal)
+    strength, centers = penalty.strength, penalty.centers(trained, client)
     places = [(at, trained[name], centers[name]) for at, name in enumerate(trained) if name in centers]
 
     def pull(gradients: list[Tensor | None]) -> None:
         for at, parameter, center in places:
             distance = parameter - center
             known = gradients[at]
-            gradients[at] = (
-                distance.mul_(penalty.strength) if known is None else known.add(distance, alpha=penalty.strength)
-            )
+            gradients[at] = distance.mul_(strength) if known is None else known.add(distance, alpha=strength)
 
     return pull

@@ -13,7 +13,7 @@ from ..core.phases import Phase, Stage
 from ..core.samples import Samples
 from ..core.task import Task
 from ..core.views import PLAIN
-from ..engine.fast import obstacle
+from ..engine.shortcuts import obstacle
 from ..registry import summary
 from ..simulation.checks import check_algorithm
 from ..simulation.traffic import size

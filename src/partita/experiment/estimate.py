@@ -13,7 +13,7 @@ from ..core.algorithm import Trained, begin, client_round, enter, initial_state,
 from ..core.client import Client
 from ..core.phases import Phase, Stage
 from ..data.federation import Federation
-from ..engine.fast import run_phase
+from ..engine.fast import FastEngine
 from ..evaluation.scores import Model, measure_all
 from ..simulation.executors.processes import workers_of_machine
 from ..simulation.jobs import Workshop
@@ -70,7 +70,9 @@ def estimate(experiment: Experiment, workers: int | None = None) -> Estimate:
     """Costs of an experiment's own rounds; those of a pretraining before them are not counted."""
     count = workers or workers_of_machine()
     stage = experiment.stages[-1]
-    algorithm, workshop = stage.algorithm, experiment.workshop(stage, {})
+    # Features that are kept from one trial to the next would make it look faster than it is.
+    workshop = replace(experiment.workshop(stage, {}), run_phase=FastEngine(keep_features=False))
+    algorithm, run_phase = stage.algorithm, workshop.run_phase
     data = experiment.data
     trainers = [client for client in range(len(data)) if client not in data.newcomers]
     rounds = [
@@ -177,7 +179,7 @@ def _seconds_per_sample(workshop: Workshop, client: Client, trained: Trained) ->
     if kept_names(algorithm, client.task, client.initial):
         models["initial"] = begin(algorithm, replace(client, own={}))
     if algorithm.finetune:
-        [models["after_finetune"]] = personalize(algorithm, [_short(client, BATCHES[0])], run_phase)
+        [models["after_finetune"]] = personalize(algorithm, [_short(client, BATCHES[0])], workshop.run_phase)
 
     def measure(models: Mapping[Model, Tensors]) -> object:
         fresh = samples.alone(client.task.layout, client.task.device)
@@ -197,7 +199,7 @@ def _serving(workshop: Workshop, state: Tensors, trained: Trained, updates: int)
 
     def aggregate(count: int) -> object:
         some = [replace(trained.update, client=number) for number in range(count)]
-        return server_round(workshop.algorithm, state, some, workshop.moment(0), holder, run_phase)
+        return server_round(workshop.algorithm, state, some, workshop.moment(0), holder, workshop.run_phase)
 
     holder, few = workshop.server_client(), min(updates, UPDATES)
     one, all_of_them = _seconds(partial(aggregate, 1)), _seconds(partial(aggregate, few))

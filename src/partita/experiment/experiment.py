@@ -12,7 +12,8 @@ from ..core.batching import Batching
 from ..core.server import Averaging
 from ..core.task import Buffers
 from ..data.federation import Federation
-from ..engine import fast, reference
+from ..engine import reference
+from ..engine.fast import FastEngine
 from ..errors import PartitaError
 from ..simulation.jobs import Workshop
 from ..simulation.result import Progress, Result
@@ -28,7 +29,7 @@ else:
 
 
 OnRound = Callable[[str, Progress], None]
-RUNNERS: dict[str, Callable[[], RunPhase]] = {"fast": fast.remembering, "reference": lambda: reference.run_phase}
+RUNNERS: dict[str, Callable[[], RunPhase]] = {"fast": FastEngine, "reference": lambda: reference.run_phase}
 
 
 @dataclass(frozen=True)

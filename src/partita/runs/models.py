@@ -46,8 +46,8 @@ class StoredClients(Mapping[int, Subject]):
             raise KeyError(number)
         client = self.workshop.with_state(number, self.own.get(number, {}), self.state, self.moment)
         classes = self.data.label_sets[number] if self.data.label_sets else None
-        test = self.data[number].test.alone(client.task.layout)
-        return Subject(self.algorithm, enter(self.algorithm, client), test, classes)
+        test = self.data[number].test.alone(client.task.layout, client.task.device)
+        return Subject(self.algorithm, enter(self.algorithm, client), test, classes, self.workshop.run_phase)
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.ids)

@@ -16,7 +16,7 @@ from ..core.objectives import Loss, Measure
 from ..core.task import Buffers
 from ..data.federation import Federation, federate
 from ..data.pool import Pool
-from ..engine.fast import remembering
+from ..engine.fast import FastEngine
 from ..errors import PartitaError
 from ..evaluation.scores import Record
 from ..randomness import Moment, generator
@@ -108,7 +108,7 @@ def simulate(
         frozen_norm=frozen_norm,
         device=device,
     )
-    run = run_phase or remembering()
+    run = run_phase or FastEngine()
     workshop = Workshop(algorithm, tasks, data, rounds, seed, batching, evaluation_batch, oracle_validation, run)
     _check(workshop)
     states: MutableMapping[int, Tensors] = {} if own is None else own

@@ -1,15 +1,15 @@
 """Whom does an analysis look at? A client after the last round, its models, and the test data it is judged by."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from torch import Tensor
 
-from ...core.algorithm import Algorithm, begin, personalize
+from ...core.algorithm import Algorithm, RunPhase, begin, personalize
 from ...core.client import Client
 from ...core.samples import Samples
-from ...engine.fast import run_phase
+from ...engine.fast import FastEngine
 from ...tensors import Tensors
 from ..scores import Record, measure, record_of, summarize
 
@@ -24,6 +24,7 @@ class Subject:
     test: Samples
     classes: Tensor | None = None
     """Where the client numbers its own classes: which these are."""
+    run_phase: RunPhase = field(default_factory=FastEngine)
 
     @cached_property
     def before(self) -> Tensors:
@@ -35,7 +36,7 @@ class Subject:
         """The tensors of the model that the method is meant to be used with: fine-tuned, where the method does so."""
         if not self.algorithm.finetune:
             return self.before
-        [tuned] = personalize(self.algorithm, [self.client], run_phase)
+        [tuned] = personalize(self.algorithm, [self.client], self.run_phase)
         return tuned
 
     def weights(self, tensors: Tensors) -> Tensors:

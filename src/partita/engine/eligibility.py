@@ -1,0 +1,158 @@
+"""What may a shortcut take for granted? Only what it knows in full; everything else is computed the plain way."""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import MISSING, Field, fields
+from types import BuiltinFunctionType, FunctionType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules import module as torch_module
+
+from ..core.optimizers import SGD
+from ..core.schedules import Schedule
+
+_FRESH = vars(nn.Module())
+_STRUCTURE = {"training", "_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"}
+_HOOKS = [name for name in _FRESH if name not in _STRUCTURE and "state_dict" not in name]
+"""The attributes of every module that have a part in calling it. They are empty unless something was registered."""
+_GLOBAL_HOOKS = [name for name in vars(torch_module) if name.startswith("_global_") and "hook" in name]
+
+PARAMETERS: tuple[type[Tensor], ...] = (nn.Parameter,)
+LAYERS: Mapping[type[nn.Module], set[str]] = {
+    nn.Linear: {"in_features", "out_features"},
+    nn.Conv2d: {
+        "in_channels",
+        "out_channels",
+        "kernel_size",
+        "stride",
+        "padding",
+        "dilation",
+        "transposed",
+        "output_padding",
+        "groups",
+        "padding_mode",
+        "_reversed_padding_repeated_twice",
+    },
+    nn.BatchNorm2d: {"num_features", "eps", "momentum", "affine", "track_running_stats"},
+    nn.ReLU: {"inplace"},
+    nn.Flatten: {"start_dim", "end_dim"},
+    nn.MaxPool2d: {"kernel_size", "stride", "padding", "dilation", "return_indices", "ceil_mode"},
+    nn.Embedding: {
+        "num_embeddings",
+        "embedding_dim",
+        "padding_idx",
+        "max_norm",
+        "norm_type",
+        "scale_grad_by_freq",
+        "sparse",
+    },
+}
+"""The layers that shortcuts know, with all the attributes that they have beside those of every module."""
+
+STATELESS_SGD = ("lr", "weight_decay", "decayed", "schedule", "rates")
+ANY_SGD = (*STATELESS_SGD, "momentum", "nesterov", "clip")
+UNDECAYED_SGD = ("lr", "decayed", "schedule", "rates")
+
+
+def handles(value: object, kind: type, *names: str) -> bool:
+    """Whether a value is exactly of this dataclass, and all its fields but these have their defaults.
+
+    A shortcut names the fields that it handles. It refuses a field that is added to the class later, until somebody
+    extends the shortcut.
+    """
+    if type(value) is not kind:
+        return False
+    return all(field.name in names or _is_default(field, getattr(value, field.name)) for field in fields(kind))
+
+
+def handles_sgd(optimizer: object, *names: str) -> bool:
+    """The same of SGD, whose rates are those of the round only with a schedule of the known kind."""
+    return handles(optimizer, SGD, *names) and handles(getattr(optimizer, "schedule", None), Schedule, "text", "factor")
+
+
+def _is_default(field: Field[Any], value: object) -> bool:
+    if field.default_factory is not MISSING:
+        return bool(value == field.default_factory())
+    return field.default is not MISSING and (value is field.default or bool(value == field.default))
+
+
+def plain_parameters(module: nn.Module) -> bool:
+    """Whether no parameter has a hook on its gradient, or a class with a behaviour of its own."""
+    return all(
+        type(parameter) in PARAMETERS
+        and not parameter._backward_hooks
+        and not parameter._post_accumulate_grad_hooks
+        and parameter.layout is torch.strided
+        for parameter in module.parameters()
+    )
+
+
+def plain_modules(module: nn.Module) -> bool:
+    """Whether a forward pass of the module is that of its class, and a backward pass what autograd makes of it."""
+    return not _global_hooks() and not _autocast(module) and all(map(_plain, module.modules()))
+
+
+def known_layer(part: nn.Module) -> bool:
+    """Whether a module is a layer that shortcuts know, with nothing added to it."""
+    attributes = LAYERS.get(type(part))
+    return (
+        attributes is not None
+        and vars(part).keys() - _FRESH.keys() == attributes
+        and _plain(part)
+        and plain_parameters(part)
+        and not part._modules
+    )
+
+
+def plain_container(part: nn.Module) -> bool:
+    """Whether a module holds nothing but other modules and simple attributes."""
+    return _plain(part) and not part._parameters and not part._buffers
+
+
+def state_of(module: nn.Module) -> Hashable | None:
+    """The mode and the attributes of all modules: what a forward pass may depend on beside weights and buffers.
+
+    None if it may depend on an object whose state cannot be seen here.
+    """
+    try:
+        return tuple((part.training, _attributes(part)) for part in module.modules())
+    except TypeError:
+        return None
+
+
+def _attributes(part: nn.Module) -> Hashable:
+    return tuple((name, _frozen(value)) for name, value in vars(part).items() if name not in _FRESH)
+
+
+def _frozen(value: object) -> Hashable:
+    """A value that is equal as long as nothing in it changes. A TypeError if that cannot be told."""
+    if value is None or isinstance(value, bool | int | float | str | bytes | torch.dtype | torch.device):
+        return value
+    if isinstance(value, BuiltinFunctionType | type) or (isinstance(value, FunctionType) and not value.__closure__):
+        return value
+    if isinstance(value, tuple | list):
+        return (type(value), *map(_frozen, value))
+    if isinstance(value, dict):
+        return (type(value), *((_frozen(key), _frozen(each)) for key, each in value.items()))
+    raise TypeError(f"an attribute of type {type(value).__name__}")
+
+
+def _plain(part: nn.Module) -> bool:
+    own, kind = vars(part), type(part)
+    return (
+        kind.__call__ is nn.Module.__call__
+        and "parametrizations" not in part._modules
+        and not any(map(own.get, _HOOKS))
+        # An attribute that hides a method, such as a forward of the module's own.
+        and not any(callable(getattr(kind, name, None)) for name in own.keys() - _FRESH.keys())
+    )
+
+
+def _global_hooks() -> bool:
+    return any(getattr(torch_module, name) for name in _GLOBAL_HOOKS)
+
+
+def _autocast(module: nn.Module) -> bool:
+    devices = {"cpu", *(parameter.device.type for parameter in module.parameters())}
+    return any(torch.is_autocast_enabled(device) for device in devices)

@@ -1,0 +1,183 @@
+"""Does a shortcut give the numbers of the reference? Tried once for each kind of phase, before the shortcut is used.
+
+The samples are made up and the weights are the task's initial ones, so that every process of a run comes to the same
+decision whichever client it meets first.
+"""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from ..core.batching import Batching
+from ..core.client import Client
+from ..core.optimizers import SGD
+from ..core.penalties import Proximal
+from ..core.phases import Phase
+from ..core.samples import Samples
+from ..core.schedules import CONSTANT
+from ..errors import ShortcutWarning
+from ..randomness import generator
+from ..tensors import Tensors, network_name
+from . import reference
+from .eligibility import handles
+from .shortcuts import Case, Shortcut, Shortcuts
+
+RATE = 0.1
+BATCH = 3
+STEPS = 2
+"""Of which the second sees momentum."""
+
+Run = Callable[[Phase, Client, Tensors, Shortcuts], Tensors]
+
+
+def likeness(phase: Phase) -> Phase:
+    """A phase that is computed in the same way, without what only a real client can answer.
+
+    A learning rate and a schedule enter every step by one number, so that they need not be those of the phase.
+    """
+    optimizer = phase.optimizer
+    proximal = phase.penalty if handles(phase.penalty, Proximal, "strength", "to", "on") else _penalty
+    return replace(
+        phase,
+        optimizer=replace(optimizer, lr=RATE, schedule=CONSTANT) if type(optimizer) is SGD else SGD(RATE),
+        epochs=1,
+        steps=None,
+        until=phase.until and _never,
+        penalty=phase.penalty and proximal,
+        project=phase.project and _unchanged,
+        samples=_training_samples,
+    )
+
+
+def verified(phase: Phase, case: Case, wanted: Shortcuts, run: Run) -> Shortcuts | None:
+    """Those of the shortcuts that agree with the reference on a likeness of the phase; None if it must be used itself.
+
+    A warning names what does not agree.
+    """
+    try:
+        client, tensors = _probe(case)
+        with torch.random.fork_rng(devices=[]):
+            [expected] = reference.run_phase(phase, [client], [tensors])
+    except Exception as error:
+        _warn(f"The fast engine could not be checked on this network, because of an error in the reference: {error!r}.")
+        return None
+
+    def difference(shortcuts: Shortcuts) -> str | None:
+        try:
+            with torch.random.fork_rng(devices=[]):
+                return _difference(run(phase, client, tensors, shortcuts), expected, tensors)
+        except Exception as error:
+            return f"it ends in {error!r}"
+
+    if difference(wanted) is None:
+        return wanted
+    reasons = {shortcut: difference(frozenset({shortcut})) for shortcut in sorted(wanted, key=lambda each: each.name)}
+    for shortcut, reason in reasons.items():
+        if reason:
+            _warn(f"A shortcut was given up, {shortcut.value}: while training {phase.train}, {reason}.")
+    remaining = frozenset(shortcut for shortcut, reason in reasons.items() if reason is None)
+    for fewer in (remaining, frozenset[Shortcut]()):
+        reason = difference(fewer)
+        if reason is None:
+            return fewer
+    _warn(f"The fast engine was given up: while training {phase.train}, {reason}.")
+    return None
+
+
+def _warn(found: str) -> None:
+    text = f"{found} The reference is used instead: results are right, but take longer. Please report this."
+    warnings.warn(text, ShortcutWarning, stacklevel=2)
+
+
+def _probe(case: Case) -> tuple[Client, Tensors]:
+    """A client with made-up samples and weights near the initial ones."""
+    draw = generator(0, "verification")
+    task, (shape, dtype, target_shape, target_dtype) = case.task, case.kind
+    tensors = {
+        name: _near(task.weights[network_name(name)], draw, constant=network_name(name) in task.network.buffers)
+        for name in case.names
+        if network_name(name) in task.weights
+    }
+    received = {name: _near(tensor, draw, constant=network_name(name) in task.network.buffers) for name, tensor in tensors.items()}
+    inputs = _values((BATCH * STEPS, *shape), dtype, _embedded(task.module), draw).to(task.device)
+    with torch.no_grad():
+        task.evaluate_()
+        outputs = task.outputs({name: tensor.clone() for name, tensor in task.weights.items()}, inputs[:1])
+    classes = min(outputs.shape[1:], default=2)
+    targets = _values((BATCH * STEPS, *target_shape), target_dtype, classes, draw).to(task.device)
+    samples = Samples(inputs, targets)
+    client = Client(
+        id=0,
+        task=task,
+        train=samples,
+        validation=samples.take(slice(0)),
+        batching=Batching(BATCH),
+        initial=tensors,
+        received=received,
+        purpose="verification",
+    )
+    return client, tensors
+
+
+def _near(tensor: Tensor, draw: torch.Generator, constant: bool = False) -> Tensor:
+    """Zeros and ones are moved too: they would hide what is multiplied with them."""
+    if constant or not tensor.is_floating_point():
+        return tensor
+    spread = float(tensor.std()) if tensor.numel() > 1 else 0.0
+    count = tensor.numel()
+    noise = torch.randn(min(count, 4093), generator=draw).to(tensor).repeat(-(-count // 4093))[:count]
+    return tensor + (0.1 * spread or 0.01) * noise.view(tensor.shape)
+
+
+def _values(shape: tuple[int, ...], dtype: torch.dtype, limit: int, draw: torch.Generator) -> Tensor:
+    if dtype.is_floating_point:
+        return torch.rand(shape, generator=draw).to(dtype)
+    if dtype == torch.bool:
+        return torch.rand(shape, generator=draw) < 0.5
+    return torch.randint(limit, shape, generator=draw).to(dtype)
+
+
+def _embedded(module: nn.Module) -> int:
+    """Numbers below it may stand for words: every embedding has them. Few, so that some come up several times."""
+    sizes = [part.num_embeddings for part in module.modules() if isinstance(part, nn.Embedding | nn.EmbeddingBag)]
+    return min([16, *sizes]) if sizes else 2
+
+
+def _difference(found: Tensors, expected: Tensors, before: Tensors) -> str | None:
+    """In which tensor two results differ by more than rounding, relative to how far the tensors have moved."""
+    if list(found) != list(expected):
+        return f"the results are {', '.join(found)} instead of {', '.join(expected)}"
+    moved = {name: _distance(value, before[name]) for name, value in expected.items() if name in before}
+    farthest = max(moved.values(), default=0.0)
+    for name, value in expected.items():
+        eps = torch.finfo(value.dtype).eps if value.is_floating_point() else 0.0
+        size = float(value.double().norm())
+        rounding = 4 * eps**0.5 * (moved.get(name, size) + farthest / 10) + 32 * eps * size
+        distance = _distance(found[name], value)
+        # Not the other way round: the distance may be no number.
+        if not distance <= rounding:
+            return f"{name} differs by {distance:.1e}, where rounding explains {rounding:.1e}"
+    return None
+
+
+def _distance(one: Tensor, other: Tensor) -> float:
+    return float((one.double() - other.double()).norm())
+
+
+def _never(losses: list[float]) -> bool:
+    return False
+
+
+def _unchanged(name: str, tensor: Tensor) -> Tensor:
+    return tensor
+
+
+def _training_samples(client: Client) -> Samples:
+    return client.train
+
+
+def _penalty(trained: Tensors, client: Client) -> Tensor:
+    return 0.01 * torch.stack([tensor.square().sum() for tensor in trained.values()]).sum()

@@ -55,8 +55,8 @@ def twice(*given: Any) -> Any:
 HOOKS: dict[str, Callable[[nn.Module], Callable[..., Any]]] = {
     "forward": lambda part: part.register_forward_hook,
     "forward pre": lambda part: part.register_forward_pre_hook,
-    "full backward": lambda part: lambda hook: part.register_full_backward_hook(
-        lambda own, inputs, outputs: hook(own, inputs)
+    "full backward": lambda part: (
+        lambda hook: part.register_full_backward_hook(lambda own, inputs, outputs: hook(own, inputs))
     ),
     "full backward pre": lambda part: part.register_full_backward_pre_hook,
 }
@@ -80,6 +80,7 @@ def agree(task: Task, phase: Phase) -> None:
 
 
 every_phase = pytest.mark.parametrize("phase", PHASES.values(), ids=PHASES)
+pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing when gradients are computed")
 
 
 @every_phase
@@ -141,6 +142,10 @@ def magnitude_and_direction(module: nn.Module) -> None:
         weight_norm(layer(module))
 
 
+def pruned(module: nn.Module) -> None:
+    prune.RandomUnstructured.apply(layer(module), "weight", 0.5)
+
+
 CHANGES: dict[str, Change] = {
     "parametrization": lambda module: parametrize.register_parametrization(layer(module), "weight", Doubled()),
     "parametrization of the last": lambda module: parametrize.register_parametrization(
@@ -149,7 +154,7 @@ CHANGES: dict[str, Change] = {
     "weight norm": lambda module: parametrizations.weight_norm(layer(module)),
     "weight norm, the old one": magnitude_and_direction,
     "spectral norm": lambda module: parametrizations.spectral_norm(layer(module)),
-    "pruning": lambda module: prune.random_unstructured(layer(module), "weight", 0.5),
+    "pruning": pruned,
     "a forward of its own": lambda module: replaced_forward(layer(module)),
     "a forward of its own, the last": lambda module: replaced_forward(last(module)),
     "a forward of its own, the root": replaced_forward,

@@ -27,9 +27,11 @@ from partita.core.phases import Phase
 from partita.core.samples import Preparation, Samples
 from partita.core.selectors import HEAD, NETWORK, Selector, last_blocks, where
 from partita.core.task import Task
-from partita.engine import fast, features, reference
+from partita.engine import features, reference, shortcuts, training
+from partita.engine.fast import FastEngine
 from partita.engine.features import Features
 from partita.engine.prefix import Tail, tail_of
+from partita.engine.shortcuts import ALL, Shortcut
 from partita.evaluation.scores import Model, measure, measure_all
 from partita.simulation import simulate as simulation
 from partita.simulation.result import Result
@@ -37,7 +39,8 @@ from partita.simulation.simulate import simulate
 from partita.tensors import Tensors
 from toys import small_federation, small_network
 
-without_cache = partial(fast.run_phase, cache=False)
+with_cache = FastEngine(keep_features=False)
+without_cache = FastEngine(ALL - {Shortcut.FEATURES})
 
 
 class Net(nn.Module):
@@ -67,18 +70,27 @@ def made(make: Callable[[], nn.Module], samples: Samples | None = None, **option
 
 @contextmanager
 def counted(module: nn.Module, place: str) -> Iterator[list[int]]:
-    """How many samples a part of the module is given, call by call."""
+    """How many samples a part of the module is given, call by call. Not by a hook: shortcuts refuse hooks."""
     sizes: list[int] = []
-    handle = module.get_submodule(place).register_forward_pre_hook(lambda _, given: sizes.append(len(given[0])))
+    part = module.get_submodule(place)
+    kind = type(part)
+    usual = kind.forward
+
+    def counting(self: nn.Module, *given: Any, **named: Any) -> Any:
+        if self is part:
+            sizes.append(len(given[0]))
+        return usual(self, *given, **named)
+
+    kind.forward = counting
     try:
         yield sizes
     finally:
-        handle.remove()
+        kind.forward = usual
 
 
 def three_ways(phase: Phase, client: Client, tensors: Tensors, to: float = 1e-12) -> Tensors:
     """With the cache, without, and as the readable runner does it: the same."""
-    [cached] = fast.run_phase(phase, [client], [tensors])
+    [cached] = with_cache(phase, [client], [tensors])
     [uncached] = without_cache(phase, [client], [tensors])
     [readable] = reference.run_phase(phase, [client], [tensors])
     assert difference(uncached, readable) <= to
@@ -92,8 +104,9 @@ BODY_STEPS = 3 * 6
 
 
 def body_calls(phase: Phase, client: Client, tensors: Tensors, place: str = "body") -> int:
+    with_cache(phase, [client], [tensors])  # The first time, shortcuts are compared with the reference.
     with counted(client.task.module, place) as sizes:
-        fast.run_phase(phase, [client], [tensors])
+        with_cache(phase, [client], [tensors])
     return len(sizes)
 
 
@@ -109,15 +122,17 @@ def test_the_body_is_computed_once(optimizer: Any, kind: torch.dtype) -> None:
     # Over 64 steps with momentum, rounding adds up.
     three_ways(phase, client, tensors, 2 * FLOATS[kind])
     with counted(client.task.module, "body") as sizes:
-        fast.run_phase(phase, [client], [tensors])
+        with_cache(phase, [client], [tensors])
     assert max(sizes) == 64, "all samples at once"
     assert sum(sizes) <= 64 + 10, "and a few to try it out"
 
 
 def test_many_samples_go_through_in_parts() -> None:
     client, tensors = made(Net, some((4,), 1100))
+    phase = replace(HEAD_EPOCHS, epochs=1)
+    with_cache(phase, [client], [tensors])
     with counted(client.task.module, "body") as sizes:
-        fast.run_phase(replace(HEAD_EPOCHS, epochs=1), [client], [tensors])
+        with_cache(phase, [client], [tensors])
     assert [size for size in sizes if size > 2] == [512, 512, 76]
 
 
@@ -130,7 +145,7 @@ def test_less_than_an_epoch_is_not_worth_it() -> None:
 
 def test_a_new_round_has_a_new_body() -> None:
     client, tensors = made(Net)
-    fast.run_phase(HEAD_EPOCHS, [client], [tensors])
+    with_cache(HEAD_EPOCHS, [client], [tensors])
     three_ways(HEAD_EPOCHS, client, tensors | {"body.weight": -tensors["body.weight"]})
 
 
@@ -143,12 +158,12 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     clients: list[int] = []
     real = Features.remember
 
-    def noted(self: Features, client: int, layers: Any, compute: Callable[[], Tensor]) -> Tensor:
+    def noted(self: Features, client: int, purpose: str, layers: Any, compute: Callable[[], Tensor]) -> Tensor:
         def noting() -> Tensor:
             clients.append(client)
             return compute()
 
-        return real(self, client, layers, noting)
+        return real(self, client, purpose, layers, noting)
 
     monkeypatch.setattr(Features, "remember", noted)
     return clients
@@ -156,13 +171,13 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def as_if_anew(run_phase: RunPhase, phase: Phase, client: Client, tensors: Tensors) -> None:
     """The same to the last bit as by a runner that knows nothing."""
-    [remembered], [anew] = (each(phase, [client], [tensors]) for each in (run_phase, fast.run_phase))
+    [remembered], [anew] = (each(phase, [client], [tensors]) for each in (run_phase, with_cache))
     assert difference(remembered, anew) == 0
     assert difference(anew, tensors) > 1e-4
 
 
 def test_the_same_body_is_computed_once_for_each_client(computed: list[int]) -> None:
-    run_phase = fast.remembering()
+    run_phase = FastEngine()
     client, tensors = made(Net)
     others = Samples(some((4,)).inputs.flip(0) + 1, client.train.targets)
     for _ in range(2):
@@ -187,7 +202,7 @@ def deep() -> nn.Module:
 
 @pytest.mark.parametrize("name", ["0.weight", "0.bias", "1.weight", "1.running_mean", "1.running_var", "3.0.bias"])
 def test_any_other_number_before_is_noticed(name: str, computed: list[int]) -> None:
-    run_phase = fast.remembering()
+    run_phase = FastEngine()
     client, tensors = made(deep, frozen_norm="eval")
     phase = replace(HEAD_EPOCHS, train=where("4.*"))
     changed = tensors[name].clone()
@@ -198,7 +213,7 @@ def test_any_other_number_before_is_noticed(name: str, computed: list[int]) -> N
 
 
 def test_another_part_is_noticed(computed: list[int]) -> None:
-    run_phase = fast.remembering()
+    run_phase = FastEngine()
     client, tensors = made(lambda: nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 3))))
     for train in ("1.1.*", "1.*", "1.1.*"):
         as_if_anew(run_phase, replace(HEAD_EPOCHS, train=where(train)), client, tensors)
@@ -207,10 +222,10 @@ def test_another_part_is_noticed(computed: list[int]) -> None:
 
 def test_another_mode_is_noticed() -> None:
     client, _ = made(deep)
-    module, remember = client.task.module, partial(Features().remember, 0)
+    module, remember = client.task.module, partial(Features().remember, 0, "train")
     module.get_submodule("1").eval()
-    for training in (True, False, True):
-        module.get_submodule("2").train(training)
+    for mode in (True, False, True):
+        module.get_submodule("2").train(mode)
         kept, anew = (tail_of(module, {module.get_submodule("4")}, client.train, remember=r) for r in (remember, None))
         assert kept
         assert anew
@@ -218,7 +233,7 @@ def test_another_mode_is_noticed() -> None:
 
 
 def test_chosen_samples_are_not_known_by_their_client(computed: list[int]) -> None:
-    run_phase = fast.remembering()
+    run_phase = FastEngine()
     client, tensors = made(Net, some((4,), 48))
     for choose in (lambda own: own.train.take(slice(0, 24)), lambda own: own.train.take(slice(24, 48))):
         as_if_anew(run_phase, replace(HEAD_EPOCHS, samples=choose), client, tensors)
@@ -228,7 +243,7 @@ def test_chosen_samples_are_not_known_by_their_client(computed: list[int]) -> No
 def test_no_more_is_remembered_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch, computed: list[int]) -> None:
     client, tensors = made(Net)
     monkeypatch.setattr(features, "MOST", 2 * 5 * len(client.train))
-    run_phase = fast.remembering()
+    run_phase = FastEngine()
     for _ in range(2):
         for number in range(4):
             as_if_anew(run_phase, HEAD_EPOCHS, replace(client, id=number), tensors)
@@ -248,7 +263,7 @@ def test_methods_are_the_same_to_the_bit_with_a_memory(workers: int, monkeypatch
     monkeypatch.setattr(simulation, "TOGETHER", 1)
     for algorithm in METHODS.values():
         options: dict[str, Any] = {"rounds": 3, "evaluate_every": 1, "workers": workers}
-        remembering, forgetful = (run(algorithm, each, torch.float32, **options) for each in (None, fast.run_phase))
+        remembering, forgetful = (run(algorithm, each, torch.float32, **options) for each in (None, with_cache))
         assert difference(remembering.state, forgetful.state) == 0
         assert remembering.records == forgetful.records
         for client in forgetful.own:
@@ -303,14 +318,14 @@ def run(algorithm: Algorithm, run_phase: Any, kind: torch.dtype, **options: Any)
 @pytest.fixture(autouse=True)
 def one_client_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small networks are otherwise trained side by side, without a cache."""
-    monkeypatch.setattr(fast, "can_stack", lambda *_: False)
+    monkeypatch.setattr(shortcuts, "can_stack", lambda *_: False)
 
 
 @every_float
 @pytest.mark.parametrize("options", [{}, {"frozen_norm": "eval"}, {"frozen_norm": "train"}], ids=str)
 @pytest.mark.parametrize("name", METHODS)
 def test_methods_are_the_same_with_and_without(name: str, options: dict[str, Any], kind: torch.dtype) -> None:
-    cached, uncached = (run(METHODS[name], each, kind, **options) for each in (fast.run_phase, without_cache))
+    cached, uncached = (run(METHODS[name], each, kind, **options) for each in (with_cache, without_cache))
     assert difference(cached.state, uncached.state) <= FLOATS[kind]
     for client in uncached.own:
         assert difference(cached.own[client], uncached.own[client]) <= FLOATS[kind]
@@ -326,10 +341,10 @@ def test_the_methods_do_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
         found.append(tail_of(*given, **named))
         return found[-1]
 
-    monkeypatch.setattr(fast, "tail_of", note)
+    monkeypatch.setattr(training, "tail_of", note)
     for name, algorithm in METHODS.items():
         found.clear()
-        run(algorithm, fast.run_phase, torch.float64)
+        run(algorithm, with_cache, torch.float64)
         assert any(found) == (name != "fedalt, last blocks"), f"{name}: blocks of a sequence are no module of their own"
 
 
@@ -491,7 +506,7 @@ def test_it_is_not_used_where_it_would_not_be_exact(name: str) -> None:
     client, tensors = made(make, **options)
     three_ways(HEAD_EPOCHS, client, tensors)
     with counted(client.task.module, "body") as sizes:
-        fast.run_phase(HEAD_EPOCHS, [client], [tensors])
+        with_cache(HEAD_EPOCHS, [client], [tensors])
     assert len(sizes) >= len(list(HEAD_EPOCHS.moments(client, client.train)))
 
 
@@ -596,7 +611,7 @@ def test_any_network_of_blocks_is_the_same_with_and_without(data: st.DataObject)
     first = data.draw(st.integers(0, len(names) - 1))
     chosen = Selector("suffix", lambda network, universe: universe & frozenset(names[first:]))
     phase = Phase(chosen, SGD(0.05, momentum=0.5), epochs=2)
-    [cached] = fast.run_phase(phase, [client], [tensors])
+    [cached] = with_cache(phase, [client], [tensors])
     [uncached] = without_cache(phase, [client], [tensors])
     assert difference(cached, uncached) <= 1e-12
 

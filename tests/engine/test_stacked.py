@@ -17,8 +17,10 @@ from partita.core.selectors import HEAD, NETWORK, WEIGHTS
 from partita.core.task import Task
 from partita.core.views import copy
 from partita.engine import reference
-from partita.engine.fast import run_phase
-from partita.engine.stacked import can_stack, run_stacked
+from partita.engine.chain import Chains
+from partita.engine.fast import FastEngine
+from partita.engine.shortcuts import Shortcut, case_of, eligible
+from partita.engine.stacked import run_stacked
 from partita.errors import DivergedError
 from partita.randomness import Moment
 from partita.tensors import Tensors
@@ -57,6 +59,16 @@ def clients(task: Task, sizes: Sequence[int], size: int = 4) -> tuple[list[Clien
     return made, held
 
 
+def can_stack(phase: Phase, client: Client, tensors: Tensors) -> bool:
+    return Shortcut.STACKED in (eligible(phase, case_of(phase, client, tensors), tensors, Chains()) or ())
+
+
+def stacked(phase: Phase, some: Sequence[Client], tensors: Sequence[Tensors]) -> list[Tensors]:
+    chain = Chains().of(some[0].task.module)
+    assert chain
+    return run_stacked(phase, some, tensors, chain)
+
+
 def far(one: Tensors, other: Tensors) -> float:
     assert list(one) == list(other)
     return max(float((one[name] - other[name]).abs().max()) for name in one)
@@ -69,7 +81,7 @@ def test_each_is_as_if_alone(phase: Phase, bias: bool) -> None:
     some, tensors = clients(Task(network(bias)), [1, 3, 4, 9, 10, 17])
     assert all(can_stack(phase, client, own) for client, own in zip(some, tensors, strict=True))
     before = [{name: tensor.clone() for name, tensor in own.items()} for own in tensors]
-    together = run_stacked(phase, some, tensors)
+    together = stacked(phase, some, tensors)
     for client, own, kept, found in zip(some, tensors, before, together, strict=True):
         [alone] = reference.run_phase(phase, [client], [own])
         assert far(found, alone) < 1e-13
@@ -81,7 +93,7 @@ def test_each_is_as_if_alone(phase: Phase, bias: bool) -> None:
 def test_any_sizes(sizes: list[int], size: int) -> None:
     phase = PHASES["three epochs, decay"]
     some, tensors = clients(Task(network()), sizes, size)
-    for found, alone in zip(run_stacked(phase, some, tensors), reference.run_phase(phase, some, tensors), strict=True):
+    for found, alone in zip(stacked(phase, some, tensors), reference.run_phase(phase, some, tensors), strict=True):
         assert far(found, alone) < 1e-12
 
 
@@ -89,6 +101,7 @@ def test_bits_do_not_depend_on_who_else_is_there() -> None:
     """Of clients of one size, as the jobs of a round mostly hold."""
     phase, sizes = PHASES["one epoch"], [12] * 9
     some, tensors = clients(Task(network()), sizes)
+    run_phase = FastEngine()
     together = run_phase(phase, some, tensors)
     for at, (client, own) in enumerate(zip(some, tensors, strict=True)):
         [alone] = run_phase(phase, [client], [own])
@@ -121,4 +134,4 @@ def test_the_client_that_diverges_is_named() -> None:
     some, tensors = clients(Task(network()), [8, 8, 8])
     tensors[1]["1.weight"][0, 0] = float("nan")
     with pytest.raises(DivergedError, match="client 1 became nan"):
-        run_stacked(PHASES["one epoch"], some, tensors)
+        stacked(PHASES["one epoch"], some, tensors)

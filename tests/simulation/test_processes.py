@@ -34,7 +34,7 @@ from partita.core.phases import Phase
 from partita.data.federation import federate
 from partita.data.pool import pool
 from partita.data.splits.dirichlet import dirichlet
-from partita.engine import fast
+from partita.engine.fast import FastEngine
 from partita.errors import DivergedError, PartitaError
 from partita.experiment.experiment import make
 from partita.models.mlp import mlp
@@ -178,7 +178,7 @@ def signing(phase: Phase, clients: Sequence[Client], tensors: Sequence[Tensors],
         time.sleep(0.05)
         with (place / "log").open("a") as log:
             log.write(f"{client.id} {os.getpid()}\n")
-    return fast.run_phase(phase, clients, tensors)
+    return FastEngine()(phase, clients, tensors)
 
 
 # The same bits.
@@ -358,11 +358,11 @@ def dying(
         deaths = len(file.read())
         if clients[0].id == who and deaths < times:
             if deaths % 2:
-                fast.run_phase(phase, clients, tensors)
+                FastEngine()(phase, clients, tensors)
             file.write("x")
             file.flush()
             os.kill(os.getpid(), signal.SIGKILL)
-    return fast.run_phase(phase, clients, tensors)
+    return FastEngine()(phase, clients, tensors)
 
 
 @pytest.mark.parametrize(("method", "times"), [("fork", 1), ("fork", 2), ("spawn", 1)])
@@ -385,7 +385,7 @@ def test_work_that_kills_everyone_is_given_up(tmp_path: Path, folders: list[Path
 
 def slowly(phase: Phase, clients: Sequence[Client], tensors: Sequence[Tensors]) -> list[Tensors]:
     time.sleep(0.01)
-    return fast.run_phase(phase, clients, tensors)
+    return FastEngine()(phase, clients, tensors)
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -442,7 +442,7 @@ def test_where_it_went_wrong_is_told(folders: list[Path]) -> None:
     with pytest.raises(DivergedError) as caught:
         run(fedavg(optimizer=SGD(1e200), epochs=3), 2)
     assert "in a worker" in str(caught.value.__cause__)
-    assert "runners/fast.py" in str(caught.value.__cause__)
+    assert "engine/fast.py" in str(caught.value.__cause__)
 
 
 class Local:
@@ -645,14 +645,14 @@ from functools import partial
 from partita import processes, simulation, simulate
 from partita.algorithms.fedavg import fedavg
 from partita.processes import crew
-from partita.runners import fast
+from partita.engine.fast import FastEngine
 from toys import small_federation, small_network
 simulation.TOGETHER = 1
 simulation.crew = partial(crew, method={method!r})
 def forever(phase, clients, tensors):
     open("begun", "a").write("x")
     {what}
-    return fast.run_phase(phase, clients, tensors)
+    return FastEngine()(phase, clients, tensors)
 if __name__ == "__main__":
     simulate(fedavg(), small_network(), small_federation(), rounds=1, workers=3, run_phase=forever)
 """

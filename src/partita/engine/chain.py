@@ -63,12 +63,12 @@ class Chains:
 
 
 def _chain(module: nn.Module, state: Hashable) -> Chain | None:
-    layers = [_of_module(module)] if known_layer(module) else _traced(module, state)
-    known = [layer for layer in layers if layer is not None]
-    return Chain(_cheaper(known)) if layers and len(known) == len(layers) else None
+    alone = _of_module(module)
+    layers = [alone] if alone else _traced(module, state)
+    return Chain(_cheaper(layers)) if layers else None
 
 
-def _traced(module: nn.Module, state: Hashable) -> Sequence[Layer | None]:
+def _traced(module: nn.Module, state: Hashable) -> list[Layer]:
     """The layers of a module by its forward pass. A forward pass that leaves a trace anywhere is no chain."""
     snapshot, numbers = Snapshot(module), random.getstate()
     try:
@@ -90,7 +90,7 @@ class _Tracer(fx.Tracer):
         return super().create_node(*arguments, **named)
 
 
-def _layers(module: nn.Module) -> Sequence[Layer | None]:
+def _layers(module: nn.Module) -> list[Layer]:
     tracer, parts = _Tracer(), dict(module.named_modules())
     if not all(plain_container(part) or tracer.is_leaf_module(part, place) for place, part in parts.items()):
         return []
@@ -103,13 +103,15 @@ def _layers(module: nn.Module) -> Sequence[Layer | None]:
     linked = all(list(node.users) == [after] for node, after in pairwise(nodes))
     if arguments.op != "placeholder" or output.op != "output" or output.args != (nodes[-2],) or not linked:
         return []
-    layers: list[Layer | None] = []
+    layers: list[Layer] = []
     while inner:
         node, *inner = inner
         if inner and node.op == "call_module" and type(parts[node.target]) is nn.Embedding:
             layer = _mean_of_words(parts[node.target], inner.pop(0))
         else:
             layer = _of_module(parts[node.target]) if node.op == "call_module" else _of_function(node)
+        if layer is None:
+            return []
         layers.append(layer)
     weights = [weight for layer in layers if isinstance(layer, Weighted) for weight in layer.module.parameters()]
     return layers if len(set(weights)) == len(weights) else []

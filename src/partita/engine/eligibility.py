@@ -16,7 +16,9 @@ _FRESH = vars(nn.Module())
 _STRUCTURE = {"training", "_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"}
 _HOOKS = [name for name in _FRESH if name not in _STRUCTURE and "state_dict" not in name]
 """The attributes of every module that have a part in calling it. They are empty unless something was registered."""
-_GLOBAL_HOOKS = [name for name in vars(torch_module) if name.startswith("_global_") and "hook" in name]
+_GLOBAL_HOOKS = [
+    hooks for name, hooks in vars(torch_module).items() if name.startswith("_global_") and isinstance(hooks, dict)
+]
 
 PARAMETERS: tuple[type[Tensor], ...] = (nn.Parameter,)
 LAYERS: Mapping[type[nn.Module], set[str]] = {
@@ -55,7 +57,7 @@ ANY_SGD = (*STATELESS_SGD, "momentum", "nesterov", "clip")
 UNDECAYED_SGD = ("lr", "decayed", "schedule", "rates")
 
 
-def handles(value: object, kind: type, *names: str) -> bool:
+def handles(value: object, kind: type[Any], *names: str) -> bool:
     """Whether a value is exactly of this dataclass, and all its fields but these have their defaults.
 
     A shortcut names the fields that it handles. It refuses a field that is added to the class later, until somebody
@@ -90,7 +92,7 @@ def plain_parameters(module: nn.Module) -> bool:
 
 def plain_modules(module: nn.Module) -> bool:
     """Whether a forward pass of the module is that of its class, and a backward pass what autograd makes of it."""
-    return not _global_hooks() and not _autocast(module) and all(map(_plain, module.modules()))
+    return not any(_GLOBAL_HOOKS) and not _autocast(module) and all(map(_plain, module.modules()))
 
 
 def known_layer(part: nn.Module) -> bool:
@@ -147,10 +149,6 @@ def _plain(part: nn.Module) -> bool:
         # An attribute that hides a method, such as a forward of the module's own.
         and not any(callable(getattr(kind, name, None)) for name in own.keys() - _FRESH.keys())
     )
-
-
-def _global_hooks() -> bool:
-    return any(getattr(torch_module, name) for name in _GLOBAL_HOOKS)
 
 
 def _autocast(module: nn.Module) -> bool:

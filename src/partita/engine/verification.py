@@ -5,7 +5,8 @@ decision whichever client it meets first.
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import torch
@@ -58,8 +59,8 @@ def verified(phase: Phase, case: Case, wanted: Shortcuts, run: Run) -> Shortcuts
     A warning names what does not agree.
     """
     try:
-        client, tensors = _probe(case)
-        with torch.random.fork_rng(devices=[]):
+        with _apart():
+            client, tensors = _probe(case)
             [expected] = reference.run_phase(phase, [client], [tensors])
     except Exception as error:
         _warn(f"The fast engine could not be checked on this network, because of an error in the reference: {error!r}.")
@@ -67,7 +68,7 @@ def verified(phase: Phase, case: Case, wanted: Shortcuts, run: Run) -> Shortcuts
 
     def difference(shortcuts: Shortcuts) -> str | None:
         try:
-            with torch.random.fork_rng(devices=[]):
+            with _apart():
                 return _difference(run(phase, client, tensors, shortcuts), expected, tensors)
         except Exception as error:
             return f"it ends in {error!r}"
@@ -87,6 +88,14 @@ def verified(phase: Phase, case: Case, wanted: Shortcuts, run: Run) -> Shortcuts
     return None
 
 
+@contextmanager
+def _apart() -> Iterator[None]:
+    """Without an effect on random numbers; the phase itself will give the same warnings."""
+    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
 def _warn(found: str) -> None:
     text = f"{found} The reference is used instead: results are right, but take longer. Please report this."
     warnings.warn(text, ShortcutWarning, stacklevel=2)
@@ -96,16 +105,19 @@ def _probe(case: Case) -> tuple[Client, Tensors]:
     """A client with made-up samples and weights near the initial ones."""
     draw = generator(0, "verification")
     task, (shape, dtype, target_shape, target_dtype) = case.task, case.kind
-    tensors = {
-        name: _near(task.weights[network_name(name)], draw, constant=network_name(name) in task.network.buffers)
-        for name in case.names
-        if network_name(name) in task.weights
-    }
-    received = {name: _near(tensor, draw, constant=network_name(name) in task.network.buffers) for name, tensor in tensors.items()}
+
+    def near() -> Tensors:
+        known = {name: network_name(name) for name in case.names if network_name(name) in task.weights}
+        return {
+            name: task.weights[own] if own in task.network.buffers else _near(task.weights[own], draw)
+            for name, own in known.items()
+        }
+
+    tensors = near()
     inputs = _values((BATCH * STEPS, *shape), dtype, _embedded(task.module), draw).to(task.device)
     with torch.no_grad():
         task.evaluate_()
-        outputs = task.outputs({name: tensor.clone() for name, tensor in task.weights.items()}, inputs[:1])
+        outputs = task.outputs({name: tensor.clone() for name, tensor in task.weights.items()}, inputs[:BATCH])
     classes = min(outputs.shape[1:], default=2)
     targets = _values((BATCH * STEPS, *target_shape), target_dtype, classes, draw).to(task.device)
     samples = Samples(inputs, targets)
@@ -116,16 +128,14 @@ def _probe(case: Case) -> tuple[Client, Tensors]:
         validation=samples.take(slice(0)),
         batching=Batching(BATCH),
         initial=tensors,
-        received=received,
+        received=near(),
         purpose="verification",
     )
     return client, tensors
 
 
-def _near(tensor: Tensor, draw: torch.Generator, constant: bool = False) -> Tensor:
+def _near(tensor: Tensor, draw: torch.Generator) -> Tensor:
     """Zeros and ones are moved too: they would hide what is multiplied with them."""
-    if constant or not tensor.is_floating_point():
-        return tensor
     spread = float(tensor.std()) if tensor.numel() > 1 else 0.0
     count = tensor.numel()
     noise = torch.randn(min(count, 4093), generator=draw).to(tensor).repeat(-(-count // 4093))[:count]

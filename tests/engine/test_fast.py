@@ -584,7 +584,6 @@ def test_what_is_derived_from_a_known_kind_is_used_as_it_is(phase: Phase) -> Non
     assert difference(quick, slow) <= 1e-12
 
 
-@pytest.mark.filterwarnings("ignore:The fast engine could not be checked")
 @pytest.mark.parametrize("run_phase", [reference.run_phase, FastEngine()], ids=["reference", "fast"])
 @pytest.mark.parametrize("loss", [F.cross_entropy, lambda outputs, targets: outputs.sum() * math.nan])
 def test_divergence_is_told_in_the_same_words(run_phase: Any, loss: Loss) -> None:

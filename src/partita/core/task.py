@@ -1,6 +1,7 @@
 """What is to be learned? A network, a loss and how to measure it; nothing of clients or rounds."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from copy import deepcopy
 from typing import Literal
 
@@ -12,12 +13,16 @@ from torch.nn import functional as F
 from ..errors import PartitaError
 from ..tensors import Tensors, only
 from .buffers import Snapshot
-from .network import BATCH_NORMS, Network, network_of, tensors_of
+from .network import BATCH_NORMS, NORMS, Network, network_of, tensors_of
 from .objectives import Loss, Measure, classification
 from .samples import Samples
 from .selectors import matches
 
 Buffers = Literal["follow", "local", "batch"]
+_CHECKPOINTS = (
+    "The network uses gradient checkpointing or other hooks on tensors saved for the backward pass, with which its "
+    "gradients would be wrong: clients' weights are in the network during the forward pass alone. Turn it off."
+)
 
 
 class Task:
@@ -54,6 +59,8 @@ class Task:
             name: tensor.detach().clone(memory_format=torch.contiguous_format)
             for name, tensor in tensors_of(self.module).items()
         }
+        self._held = _held(self.module)
+        """By module and attribute, the name of the tensor; a tied weight is held by several modules."""
         self._others = Snapshot(self.module, except_for=self.weights)
         self.renormalized = _renormalized(self.network)
         """Weights that a forward pass may change in place."""
@@ -67,12 +74,24 @@ class Task:
         self._need_all(weights)
         if not self.module.training:
             weights = weights | {name: weights[name].clone() for name in self.renormalized}
-        used = dict(weights)
-        result: Tensor = functional_call(self.module, used, (inputs,))
-        for name in self.network.buffers:
-            if used[name] is not weights[name]:
-                # The forward pass assigned another tensor to the buffer.
-                weights[name].copy_(used[name].detach())
+        return self.part_outputs(self.module, weights, inputs)
+
+    def part_outputs(self, part: nn.Module, weights: Tensors, inputs: Tensor) -> Tensor:
+        """What a part of the network makes of its inputs, given the weights of the whole network."""
+        places = {
+            f"{prefix}.{own}" if prefix else own: name
+            for prefix, owner in part.named_modules()
+            for own, name in self._held.get(owner, {}).items()
+        }
+        used = {place: weights[name] for place, name in places.items()}
+        with _without_checkpoints():
+            # Places are those of tied weights too. Torch would find them itself, but if a module is registered under
+            # two names it would not put the module's own weights back.
+            result: Tensor = functional_call(part, used, (inputs,), tie_weights=False)
+        for place, name in places.items():
+            if used[place] is not weights[name]:
+                # The forward pass assigned another tensor to a buffer.
+                weights[name].copy_(used[place].detach())
         return result
 
     def place(self, tensors: Tensors) -> Tensors:
@@ -100,11 +119,10 @@ class Task:
 
     def head_outputs(self, weights: Tensors, features: Tensor) -> Tensor:
         """What the head makes of features."""
-        own = {name.rpartition(".")[2]: weights[name] for name in self.network.groups["head"]}
-        if own.keys() != {name for name, _ in self.head.named_parameters()}:
+        own = {name.rpartition(".")[2] for name in self.network.groups["head"]}
+        if own != {name for name, _ in self.head.named_parameters()}:
             raise PartitaError("The head shares weights with another layer; this method needs a head of its own.")
-        result: Tensor = functional_call(self.head, own, (features,))
-        return result
+        return self.part_outputs(self.head, weights, features)
 
     @property
     def head(self) -> nn.Module:
@@ -155,6 +173,21 @@ class Task:
             )
 
 
+@contextmanager
+def _without_checkpoints() -> Iterator[None]:
+    """Gradient checkpointing calls layers again in the backward pass, when the weights are no longer in the module."""
+    if not torch.is_grad_enabled():
+        yield
+        return
+    try:
+        with torch.autograd.graph.disable_saved_tensors_hooks(_CHECKPOINTS):
+            yield
+    except RuntimeError as error:
+        if str(error) != _CHECKPOINTS:
+            raise
+        raise PartitaError(_CHECKPOINTS) from error
+
+
 def _copy(module: nn.Module) -> nn.Module:
     """A copy of a module with everything that its author added to it, or an error where that is not possible."""
     for name, parameter in module.named_parameters():
@@ -174,6 +207,18 @@ def _copy(module: nn.Module) -> nn.Module:
     return deepcopy(module, computed)
 
 
+def _held(module: nn.Module) -> dict[nn.Module, dict[str, str]]:
+    names = {id(tensor): name for name, tensor in tensors_of(module).items()}
+    return {
+        owner: {own: names[id(tensor)] for own, tensor in _own(owner) if id(tensor) in names}
+        for owner in module.modules()
+    }
+
+
+def _own(owner: nn.Module) -> list[tuple[str, Tensor]]:
+    return [*owner.named_parameters(recurse=False), *owner.named_buffers(recurse=False)]
+
+
 def _renormalized(network: Network) -> frozenset[str]:
     """The weights of embeddings with `max_norm`."""
     return frozenset(name for name, owner in network.owners.items() if getattr(owner, "max_norm", None) is not None)
@@ -182,11 +227,12 @@ def _renormalized(network: Network) -> frozenset[str]:
 def _layout(module: nn.Module) -> torch.memory_format:
     """How images lie in memory: convolutions are fastest with the channels of a pixel side by side.
 
-    Not with group norm: where what comes before it is frozen, torch's gradient of it in that layout crashes (2.13).
+    Not with other norms than batch norm, for which torch's gradients in that layout cannot be relied on: with 2.13,
+    group norm crashes if all layers before it are frozen, and instance norm is wrong for a batch of one image.
     """
-    kinds = {type(part) for part in module.modules()}
-    suited = any(issubclass(kind, nn.Conv2d) for kind in kinds) and not any(issubclass(k, nn.GroupNorm) for k in kinds)
-    return torch.channels_last if suited else torch.contiguous_format
+    convolutions = any(isinstance(part, nn.Conv2d) for part in module.modules())
+    others = any(isinstance(part, NORMS) and not isinstance(part, BATCH_NORMS) for part in module.modules())
+    return torch.channels_last if convolutions and not others else torch.contiguous_format
 
 
 def _without_running_statistics_(module: nn.Module) -> None:

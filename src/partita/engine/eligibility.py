@@ -63,14 +63,18 @@ def handles(value: object, kind: type[Any], *names: str) -> bool:
     A shortcut names the fields that it handles. It refuses a field that is added to the class later, until somebody
     extends the shortcut.
     """
-    if type(value) is not kind:
-        return False
-    return all(field.name in names or _is_default(field, getattr(value, field.name)) for field in fields(kind))
+    return type(value) is kind and all(
+        field.name in names or _is_default(field, getattr(value, field.name)) for field in _fields(kind)
+    )
 
 
 def handles_sgd(optimizer: object, *names: str) -> bool:
     """The same of SGD, whose rates are those of the round only with a schedule of the known kind."""
     return handles(optimizer, SGD, *names) and handles(getattr(optimizer, "schedule", None), Schedule, "text", "factor")
+
+
+def _fields(kind: Any) -> tuple[Field[Any], ...]:
+    return fields(kind)
 
 
 def _is_default(field: Field[Any], value: object) -> bool:

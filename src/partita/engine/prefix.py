@@ -43,8 +43,8 @@ def tail_of(
     part = _common(network, list(trained))
     if part is None or type(samples) is not Samples or not samples.fixed or len(samples) < 3:
         return None
-    if not plain_modules(network):
-        return None
+    if not plain_modules(network) or any(getattr(each, "max_norm", None) for each in network.modules()):
+        return None  # With max_norm, trying the network out would change its weights.
     inside = set(part.modules())
     before = [layer for layer in network.modules() if layer not in inside]
     # Without running statistics, those of the batch are used even in evaluation.
@@ -63,7 +63,7 @@ def tail_of(
             or versions != [(id(buffer), buffer._version) for buffer in network.buffers()]
             or state != state_of(network)
             or len(both) != 2
-            or _looks_ahead(network, part, few)
+            or _depends_on(network, part, few, both)
             or both.numel() * len(samples) > 2 * READY
             # That the first does not depend on others is seen below, where it is computed with them.
             or not _alike(both[1:], second)
@@ -114,15 +114,16 @@ def _ends(network: nn.Module, part: nn.Module, inputs: Tensor) -> bool:
     return single and output is answer and isinstance(answer, Tensor) and answer._version == version
 
 
-def _looks_ahead(network: nn.Module, part: nn.Module, inputs: Tensor) -> bool:
-    """Whether what the part receives depends on weights of the part itself, as where they are tied."""
+def _depends_on(network: nn.Module, part: nn.Module, inputs: Tensor, usual: Tensor) -> bool:
+    """Whether what the part receives depends on weights of the part itself, as where they are tied, or on autograd."""
     weights = [(weight, weight.requires_grad) for weight in network.parameters()]
     own = set(part.parameters())
     try:
         for weight, _ in weights:
             weight.requires_grad_(weight in own)
         with torch.enable_grad():
-            return _received(network, part, inputs).requires_grad
+            received = _received(network, part, inputs)
+        return received.requires_grad or not torch.equal(received, usual)
     finally:
         for weight, before in weights:
             weight.requires_grad_(before)

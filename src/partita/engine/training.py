@@ -95,7 +95,9 @@ def _learning(
         value = loss.item()
         if phase.penalty and not pull:
             loss = loss + phase.penalty(trained, client)
-        gradients: list[Tensor | None] = [*torch.autograd.grad(loss, parameters, allow_unused=True)]
+        gradients: list[Tensor | None] = [None] * len(parameters)
+        if loss.requires_grad or not pull:
+            gradients = [*torch.autograd.grad(loss, parameters, allow_unused=True)]
         if not by_rows:
             gradients = [None if gradient is None else reference.dense(gradient) for gradient in gradients]
         with torch.no_grad():

@@ -8,7 +8,6 @@ from typing import Literal, TypeVar
 
 import torch
 from torch import Tensor
-from torch.func import functional_call
 
 from ..core.algorithm import Algorithm
 from ..core.client import Client
@@ -17,7 +16,7 @@ from ..core.samples import Samples
 from ..engine.prefix import Tail, tail_of
 from ..errors import DivergedError, PartitaError
 from ..randomness import seeded
-from ..tensors import Tensors, under
+from ..tensors import Tensors
 
 Item = TypeVar("Item")
 HeldOut = Literal["validation", "test"]
@@ -82,13 +81,10 @@ def measure_all(
     tail = None if algorithm.predict else _tail(algorithm, client, list(models.values()), samples, batch)
     if tail is None:
         return {model: measure(algorithm, client, tensors, samples, batch) for model, tensors in models.items()}
-    network = client.task.network
-    place = next(name for name, part in client.task.module.named_modules() if part is tail.module) + "."
+    task, part = client.task, tail.module
 
     def answer(tensors: Tensors, inputs: Tensor) -> Tensor:
-        own = under(place, algorithm.view.weights(tensors, network))
-        result: Tensor = functional_call(tail.module, own, (inputs,))
-        return result
+        return task.part_outputs(part, algorithm.view.weights(tensors, task.network), inputs)
 
     return {model: _sums(client, tail.samples, batch, partial(answer, own)) for model, own in models.items()}
 

@@ -9,13 +9,15 @@ from typing import Any, Literal, get_args
 
 from .errors import PartitaError, unknown
 
-Kind = Literal["algorithms", "models", "data", "splits"]
+Kind = Literal["algorithms", "servers", "models", "data", "splits", "executors"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 FOLDERS: dict[Kind, str] = {
     "algorithms": "partita.algorithms",
+    "servers": "partita.servers",
     "models": "partita.models",
     "data": "partita.data.sources",
     "splits": "partita.data.splits",
+    "executors": "partita.simulation.executors",
 }
 
 
@@ -29,9 +31,22 @@ def _files(kind: Kind) -> set[str]:
     return {module.name for module in pkgutil.iter_modules(package.__path__) if not module.name.startswith("_")}
 
 
+class Trusted(str):
+    """A name that the user vouches for. It may be `package.module:function`, which runs code of that module."""
+
+
 def get(kind: Kind, name: str) -> Callable[..., Any]:
-    """The function of that name, which makes the thing from its settings."""
+    """The function of that name, which makes the thing from its settings.
+
+    A name from somebody else's file may be that of an installed plugin, but not the path of a function: importing a
+    module and calling any of its functions is running code.
+    """
     if ":" in name:
+        if not isinstance(name, Trusted):
+            raise PartitaError(
+                f"{name!r} runs code of a Python module, which is not done at the word of a file. If you trust the "
+                "file, add --trust; or name the function on the command line yourself."
+            )
         return _attribute(*name.split(":", 1))
     if name in _files(kind):
         return _attribute(f"{FOLDERS[kind]}.{name}", name)

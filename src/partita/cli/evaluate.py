@@ -7,7 +7,7 @@ import typer
 
 from ..evaluation.metric import Metric
 from . import terminal
-from .options import AsJson, Folder, use_one_thread
+from .options import AsJson, Folder, Trust, use_one_thread
 
 if TYPE_CHECKING:
     from ..runs.evaluate import Evaluated
@@ -24,6 +24,7 @@ def evaluate(
     lr: Annotated[
         float | None, typer.Option(help="Learning rate of fine-tuning; by default the method's, or 0.001.")
     ] = None,
+    trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
     """Look into a finished run with the evaluations of the papers, and keep what is found in the run for its report.
@@ -39,16 +40,20 @@ def evaluate(
     partita evaluate runs/fedper-digits-1 --what finetuning,without_head --clients 20 --epochs 10 --lr 0.01
     """
     from ..runs.evaluate import Scope, evaluate as look
-    from ..runs.view import view
+    from ..runs.session import Session
 
     use_one_thread()
     names = [name.strip() for name in what.split(",")] if what else None
-    with terminal.show_clients(not as_json) as on_client:
-        found = look(run, names, Scope(clients, epochs, lr), on_client)
+    with (
+        terminal.show_events(not as_json) as on_event,
+        Session.open(run, trust=trust, on_event=on_event) as session,
+    ):
+        found = look(session, names, Scope(clients, epochs, lr))
+        metric = session.record.metric
     if as_json:
         print(json.dumps({"run": str(run), "analyses": found.found, "left_out": found.left_out}))
     else:
-        _print(found, view(run).about["metric"])
+        _print(found, metric)
 
 
 def _print(evaluated: "Evaluated", metric: str) -> None:

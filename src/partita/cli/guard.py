@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from . import standings
-from .options import AsJson, Folder, use_one_thread
+from . import standings, terminal
+from .options import AsJson, Folder, Trust, use_one_thread
 
 
 def guard(
@@ -19,6 +19,7 @@ def guard(
     prior: Annotated[
         float | None, typer.Option(help="So many of a client's validation samples weigh as much as those of all.")
     ] = None,
+    trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
     """Choose for every client its personal model, the global one or a mixture, by validation data; tell test scores.
@@ -32,12 +33,17 @@ def guard(
     partita guard runs/fedper-digits-1 --global runs/fedavg-digits-1 --prior 10
     """
     from ..evaluation.guard import PRIOR
-    from ..runs.guarding import add_guard
-    from ..runs.view import view
+    from ..runs.guard import add_guard
+    from ..runs.session import Session
 
     use_one_thread()
-    found = add_guard(run, global_run=global_run, prior=PRIOR if prior is None else prior)
+    with (
+        terminal.show_events(not as_json) as on_event,
+        Session.open(run, trust=trust, on_event=on_event) as session,
+    ):
+        found = add_guard(session, global_run=global_run, prior=PRIOR if prior is None else prior)
+        metric = session.record.metric
     if as_json:
         print(json.dumps(found))
     else:
-        standings.print_guard(found, view(run).about["metric"])
+        standings.print_guard(found, metric)

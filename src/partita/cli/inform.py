@@ -56,7 +56,7 @@ def describe(
     from ..core.algorithm import Algorithm
     from ..core.task import Task
     from ..experiment.describe import describe as resolve
-    from ..experiment.experiment import read
+    from ..experiment.files import read
     from ..experiment.settings import convert
     from ..simulation.tasks import Factory
 
@@ -97,14 +97,12 @@ def demo(
 
     use_one_thread()
     again = f"partita demo --rounds {rounds} --seed {seed} --output {output}"
-    with interruptible(again), terminal.show_progress(not as_json) as on_round:
-        views = demonstrate(output, rounds=rounds, seed=seed, on_round=on_round, on_wait=terminal.tell_waiting)
-    gains = {name: gains_of(view) for name, view in views.items()}
+    with interruptible(again), terminal.show_events(not as_json) as on_event:
+        runs = demonstrate(output, rounds=rounds, seed=seed, on_event=on_event)
+    gains = {name: gains_of(run) for name, run in runs.items()}
     if as_json:
-        told = {
-            name: {**view.as_dict(), "gains": [asdict(gain) for gain in gains[name]]} for name, view in views.items()
-        }
+        told = {name: {**run.as_dict(), "gains": [asdict(gain) for gain in gains[name]]} for name, run in runs.items()}
         print(json.dumps(told))
     else:
-        standings.print_comparison(views, gains)
-    write_report([view.folder for view in views.values()], output / REPORT, tell=not as_json)
+        standings.print_comparison(runs, gains)
+    write_report([run.folder for run in runs.values()], output / REPORT, tell=not as_json)

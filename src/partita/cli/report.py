@@ -27,7 +27,7 @@ def report(
     partita report runs/fedavg runs/fedper --output comparison.html
     """
     from ..report.report import write_report
-    from ..runs.run import runs_in
+    from ..runs.folders import runs_in
 
     found = runs_in(runs)
     place = output or (found[0] / REPORT if len(found) == 1 else Path(REPORT))

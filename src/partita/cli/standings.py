@@ -9,19 +9,19 @@ from .terminal import MOST_CLIENTS, change, output, score, spread, table
 
 if TYPE_CHECKING:
     from ..runs.gains import Gain
-    from ..runs.view import View
+    from ..runs.stored import StoredRun
 
 
-def print_gains(view: "View", gains: "list[Gain]") -> None:
+def print_gains(run: "StoredRun", gains: "list[Gain]") -> None:
     """Beside a run's scores: the floor, the baselines, and whom it hurt."""
     from ..runs.gains import named_baselines
 
     if not gains:
         return
-    missing = view.about["baselines"] and "baselines" not in view.analyses
-    if missing and view.about["status"] == "done":
-        output.print(f"The baselines are not done. Continue with: partita resume {view.folder}")
-    metric = view.about["metric"]
+    missing = run.record.baselines and "baselines" not in run.analyses
+    if missing and run.record.status == "done":
+        output.print(f"The baselines are not done. Continue with: partita resume {run.folder}")
+    metric = run.record.metric
     rows = table("compared with", f"its {metric}", "gain", "worst decile", "clients hurt")
     for gain in gains:
         rows.add_row(
@@ -38,10 +38,10 @@ def print_gains(view: "View", gains: "list[Gain]") -> None:
             more = ", ..." if len(gain.hurt) > MOST_CLIENTS else ""
             listed = ", ".join(map(str, gain.hurt[:MOST_CLIENTS]))
             output.print(f"Worse than {escape(gain.over)}: {listed}{more}")
-    failed = {each["name"]: each["problem"] for each in view.analyses.get("baselines_failed", [])}
-    for name, problem in {**failed, **named_baselines(view, {}).lost}.items():
+    failed = {each["name"]: each["problem"] for each in run.analyses.get("baselines_failed", [])}
+    for name, problem in {**failed, **named_baselines(run, {}).lost}.items():
         output.print(f"No {escape(name)}: {escape(problem)}")
-    if guard := view.analyses.get("guard"):
+    if guard := run.analyses.get("guard"):
         print_guard(guard, metric)
 
 
@@ -58,13 +58,13 @@ def print_guard(guard: Mapping[str, Any], metric: str) -> None:
     )
 
 
-def print_comparison(views: "Mapping[str, View]", gains: "Mapping[str, list[Gain]]") -> None:
+def print_comparison(runs: "Mapping[str, StoredRun]", gains: "Mapping[str, list[Gain]]") -> None:
     """Methods side by side, on the same clients."""
     rows = table(
         "method", "test accuracy", "worst decile", "floor", "over local", "hurt", "over global", "hurt", "MB/round"
     )
-    for name, view in views.items():
-        summary = view.summaries()[view.about["model"]]
+    for name, run in runs.items():
+        summary = run.summaries()[run.record.model]
         known = {gain.over: gain for gain in gains[name]}
         against = [
             (change(known[over].mean, "accuracy"), str(len(known[over].hurt))) if over in known else ("-", "-")
@@ -76,12 +76,12 @@ def print_comparison(views: "Mapping[str, View]", gains: "Mapping[str, list[Gain
             score(summary.worst_decile, "accuracy"),
             score(known["floor"].macro, "accuracy"),
             *(cell for pair in against for cell in pair),
-            f"{view.bytes_per_round / 1e6:.2f}",
+            f"{run.bytes_per_round / 1e6:.2f}",
         )
     output.print(rows)
-    about = next(iter(views.values())).about
+    record = next(iter(runs.values())).record
     output.print(
-        f"\nMean ± spread over {about['clients']} clients after {about['rounds']} rounds. Floor: always answering a "
+        f"\nMean ± spread over {record.clients} clients after {record.rounds} rounds. Floor: always answering a "
         "client's commonest label.\nHurt: clients worse off than alone, or than with the global model. One seed: "
         "differences of a few points mean little."
     )

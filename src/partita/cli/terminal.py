@@ -1,10 +1,9 @@
 """What does a person see? Progress, tables and messages on the terminal."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from rich import progress as bars
 from rich.console import Console
@@ -20,11 +19,9 @@ if TYPE_CHECKING:
     from ..evaluation.scores import Model, Summary
     from ..experiment.describe import Description
     from ..experiment.estimate import Estimate
+    from ..runs.stored import StoredRun
     from ..runs.target import Spent
-    from ..runs.view import View
-    from ..simulation.result import Progress, Result
-
-    OnRound = Callable[[str, Progress], None]
+    from ..simulation.events import Event, OnEvent
 
 MOST_CLIENTS = 40
 ORACLE = "[bold]Oracle:[/] test data were handed out as validation data; compare with no other result."
@@ -33,55 +30,64 @@ messages = Console(stderr=True, soft_wrap=not sys.stderr.isatty(), highlight=Fal
 
 
 @contextmanager
-def show_progress(show: bool) -> "Iterator[OnRound]":
-    """A bar on a terminal, plain lines elsewhere."""
+def show_events(show: bool) -> "Iterator[OnEvent]":
+    """Bars on a terminal, plain lines elsewhere."""
     if not show:
-        yield lambda stage, progress: None
+        yield lambda event: None
     elif messages.is_terminal:
         with bars.Progress(
             bars.TextColumn("{task.description}"),
             bars.BarColumn(),
             bars.MofNCompleteColumn(),
             bars.TimeRemainingColumn(),
-            bars.TextColumn("{task.fields[accuracy]}"),
+            bars.TextColumn("{task.fields[score]}"),
             console=messages,
         ) as shown:
-            known: dict[str, bars.TaskID] = {}
-
-            def advance(stage: str, progress: "Progress") -> None:
-                if stage not in known:
-                    known[stage] = shown.add_task(stage, total=progress.rounds, accuracy="")
-                shown.update(known[stage], completed=progress.round)
-                if progress.accuracy:
-                    shown.update(known[stage], accuracy=spread(progress.accuracy, progress.metric))
-
-            yield advance
+            yield _Bars(shown)
     else:
-
-        def line(stage: str, progress: "Progress") -> None:
-            if progress.accuracy:
-                reached = spread(progress.accuracy, progress.metric)
-                tell(f"{stage}: round {progress.round}/{progress.rounds}, {progress.metric} {reached}")
-
-        yield line
+        yield _tell_event
 
 
-@contextmanager
-def show_clients(show: bool) -> "Iterator[Callable[[str, int, int], None]]":
-    """Of something that looks at clients one after another: a bar on a terminal, a line at its end elsewhere."""
-    if show and messages.is_terminal:
-        columns = (bars.TextColumn("{task.description}"), bars.BarColumn(), bars.MofNCompleteColumn())
-        with bars.Progress(*columns, bars.TimeRemainingColumn(), console=messages) as shown:
-            known: dict[str, bars.TaskID] = {}
+class _Bars:
+    """One bar for each stage and analysis."""
 
-            def advance(name: str, done: int, total: int) -> None:
-                if name not in known:
-                    known[name] = shown.add_task(name, total=total)
-                shown.update(known[name], completed=done)
+    def __init__(self, shown: bars.Progress) -> None:
+        self._shown = shown
+        self._known: dict[str, bars.TaskID] = {}
 
-            yield advance
+    def __call__(self, event: "Event") -> None:
+        from ..simulation.events import Analysed, RoundEnded
+
+        if isinstance(event, RoundEnded):
+            score = f"test {event.metric} {spread(event.score, event.metric)}" if event.score else None
+            self._advance(event.stage, event.round, event.rounds, score)
+        elif isinstance(event, Analysed):
+            self._advance(event.analysis, event.done, event.total, None)
+        else:
+            _tell_event(event)
+
+    def _advance(self, name: str, done: int, total: int, score: str | None) -> None:
+        if name not in self._known:
+            self._known[name] = self._shown.add_task(escape(name), total=total, score="")
+        self._shown.update(self._known[name], completed=done, total=total)
+        if score is not None:
+            self._shown.update(self._known[name], score=score)
+
+
+def _tell_event(event: "Event") -> None:
+    from ..simulation.events import Analysed, RoundEnded
+
+    if isinstance(event, RoundEnded):
+        if event.score:
+            reached = spread(event.score, event.metric)
+            tell(f"{event.stage}: round {event.round}/{event.rounds}, test {event.metric} {reached}")
+    elif isinstance(event, Analysed):
+        if event.done == event.total:
+            tell(f"{event.analysis}: {event.total} clients")
     else:
-        yield lambda name, done, total: tell(f"{name}: {total} clients") if show and done == total else None
+        tell(
+            f"Another process is working on {event.folder}; waiting for it. Ctrl-C stops this one, and nothing is lost."
+        )
 
 
 def tell(text: str, style: str = "", kind: str = "") -> None:
@@ -122,45 +128,31 @@ def print_names(found: dict[str, str], kind: str) -> None:
     output.print(f"\nYour own: package.module:function, or an entry point of the group partita.{kind}.")
 
 
-def print_result(result: "Result") -> None:
-    output.print(
-        f"[bold]{result.algorithm.label}[/], {result.rounds} rounds, {len(result.data)} clients of {result.data.name}"
-    )
-    models = {record.model: result.accuracy(record.model) for record in result.records if record.round == result.rounds}
-    newcomers = result.accuracy(newcomers=True) if result.data.newcomers else None
-    _print_scores(result.metric, models, result.model, newcomers)
-    _print_sample(cast(int, result.protocol["evaluated_clients"]), len(result.data))
-    if result.protocol["oracle_validation"]:
-        output.print(ORACLE)
-
-
-def print_run(view: "View", *, oracle: bool = False) -> None:
+def print_run(run: "StoredRun", *, oracle: bool = False) -> None:
     """A stored run: what it is, how far it got, and its scores; what is best on test data only if asked for."""
-    about = view.about
+    record = run.record
+    output.print(f"[bold]{escape(record.label)}[/], {record.clients} clients of {escape(record.data)}: {record.status}")
     output.print(
-        f"[bold]{escape(about['label'])}[/], {about['clients']} clients of {escape(about['data'])}: {about['status']}"
+        f"{run.done} of {record.rounds} rounds, {run.seconds_per_round:.2f} s and "
+        f"{run.bytes_per_round / 1e6:.2f} MB each; started {record.started}"
     )
-    output.print(
-        f"{view.done} of {about['rounds']} rounds, {view.seconds_per_round:.2f} s and "
-        f"{view.bytes_per_round / 1e6:.2f} MB each; started {about['started']}"
-    )
-    if view.evaluated:
-        output.print(f"After round {view.evaluated[-1]}:")
-        newcomers = view.summaries(newcomers=True).get(about["model"])
-        _print_scores(about["metric"], dict(view.summaries()), about["model"], newcomers)
-        _print_sample(about["evaluated"], about["clients"])
-        chosen = view.chosen_round
-        if chosen is not None and chosen != view.evaluated[-1]:
-            reached = spread(view.summaries(chosen)[about["model"]], about["metric"])
-            output.print(f"Round {chosen} is best on validation data; its test {about['metric']}: {reached}")
-        best = view.oracle_round if oracle else None
+    if run.evaluated:
+        output.print(f"After round {run.evaluated[-1]}:")
+        newcomers = run.summaries(newcomers=True).get(record.model)
+        _print_scores(record.metric, dict(run.summaries()), record.model, newcomers)
+        _print_sample(record.evaluated, record.clients)
+        chosen = run.chosen_round
+        if chosen is not None and chosen != run.evaluated[-1]:
+            reached = spread(run.summaries(chosen)[record.model], record.metric)
+            output.print(f"Round {chosen} is best on validation data; its test {record.metric}: {reached}")
+        best = run.oracle_round if oracle else None
         if best is not None:
-            reached = spread(view.summaries(best)[about["model"]], about["metric"])
+            reached = spread(run.summaries(best)[record.model], record.metric)
             output.print(f"[bold]Oracle:[/] round {best} is best on the test data themselves: {reached}")
-    if about["oracle_validation"]:
+    if record.oracle_validation:
         output.print(ORACLE)
-    if about["status"] != "done":
-        output.print(f"Continue with: partita resume {view.folder}")
+    if record.status != "done":
+        output.print(f"Continue with: partita resume {escape(str(run.folder))}")
 
 
 def _print_sample(evaluated: int, clients: int) -> None:
@@ -168,31 +160,27 @@ def _print_sample(evaluated: int, clients: int) -> None:
         output.print(f"Evaluated: a fixed sample of {evaluated:,} of the {clients:,} clients (evaluation_clients).")
 
 
-def tell_waiting(folder: Path) -> None:
-    tell(f"Another process is working on {folder}; waiting for it. Ctrl-C stops this one, and nothing is lost.")
-
-
-def print_target(view: "View", target: float, reached: "Spent | None") -> None:
-    wanted = f"A mean test {view.about['metric']} of {score(target, view.about['metric'])}"
+def print_target(run: "StoredRun", target: float, reached: "Spent | None") -> None:
+    wanted = f"A mean test {run.record.metric} of {score(target, run.record.metric)}"
     if reached is None:
-        output.print(f"{wanted} was not reached in the {len(view.evaluated)} rounds that were evaluated.")
+        output.print(f"{wanted} was not reached in the {len(run.evaluated)} rounds that were evaluated.")
     else:
         output.print(
             f"{wanted} was reached by round {reached.round}, {reached.seconds:.1f} s and {reached.bytes / 1e6:.2f} MB."
         )
 
 
-def print_runs(views: "list[View]") -> None:
+def print_runs(runs: "list[StoredRun]") -> None:
     rows = table("run", "method", "data", "rounds", "score", "status")
-    for view in views:
-        used = view.summaries().get(view.about["model"])
+    for run in runs:
+        used = run.summaries().get(run.record.model)
         rows.add_row(
-            str(view.folder),
-            escape(view.about["label"]),
-            escape(view.about["data"]),
-            f"{view.done}/{view.about['rounds']}",
-            spread(used, view.about["metric"]) if used else "-",
-            escape(view.about["status"].partition(":")[0]),
+            escape(str(run.folder)),
+            escape(run.record.label),
+            escape(run.record.data),
+            f"{run.done}/{run.record.rounds}",
+            spread(used, run.record.metric) if used else "-",
+            escape(run.record.status.partition(":")[0]),
         )
     output.print(rows)
 

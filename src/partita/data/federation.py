@@ -13,6 +13,7 @@ from ..core.samples import Preparation, Samples
 from ..errors import PartitaError
 from ..randomness import derive, generator
 from .duplicates import check_duplicates
+from .manifests import fingerprint
 from .pool import Pool, Texts
 from .split import Role, Rows, Share, Split
 from .splits.dirichlet import dirichlet
@@ -47,6 +48,10 @@ class Federation:
     names: Sequence[str] = ()
     origin: Mapping[str, object] = field(default_factory=dict)
     """Where the division came from: data, split, settings, seed and what was done; the head of its manifest."""
+    settings: Mapping[str, object] | None = field(default=None, repr=False)
+    """What an experiment file would say of these data, where they were made from one."""
+    pool: Pool | None = field(default=None, repr=False)
+    """What was divided."""
 
     def __len__(self) -> int:
         return len(self.roles)
@@ -69,6 +74,11 @@ class Federation:
     def size(self, client: int) -> int:
         """The number of training samples of a client."""
         return self.sizes[client]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the data and of who has which rows in which role."""
+        return fingerprint(self)
 
     @property
     def metric(self) -> str:
@@ -154,6 +164,7 @@ def federate(
             "validation": validation,
             "notes": notes,
         },
+        pool=pool,
     )
 
 

@@ -43,8 +43,9 @@ def fingerprint(federation: "Federation") -> str:
     return digest.hexdigest()
 
 
-def manifest_of(federation: "Federation", pool: Pool | None) -> dict[str, Any]:
+def manifest_of(federation: "Federation") -> dict[str, Any]:
     """A federation's division of a pool, with its hash. Data that come divided have no pool; their own values count."""
+    pool = federation.pool
     if pool is None:
         digest = hashlib.sha256()
         _add_(digest, _values(federation))
@@ -68,9 +69,9 @@ def manifest_of(federation: "Federation", pool: Pool | None) -> dict[str, Any]:
     return {**plain, "hash": _hash(plain)}
 
 
-def write(pool: Pool, federation: "Federation", path: Path) -> str:
-    """Write a federation's division of a pool; returns its hash."""
-    made = manifest_of(federation, pool)
+def write(federation: "Federation", path: Path) -> str:
+    """Write a federation's division of its pool; returns its hash."""
+    made = manifest_of(federation)
     path.write_text(json.dumps(made), encoding="utf-8")
     return str(made["hash"])
 

@@ -4,6 +4,7 @@ A function's keyword arguments (or a dataclass's fields) are its settings: names
 there, so that nothing is declared twice.
 """
 
+import collections.abc
 import dataclasses
 import inspect
 import types
@@ -16,11 +17,14 @@ from ..core.algorithm import Algorithm
 from ..core.optimizers import OPTIMIZERS, SGD, Optimizer
 from ..core.schedules import Schedule
 from ..core.selectors import Selector
+from ..core.server import Server
 from ..data.federation import Federation, default_split, federate
 from ..data.pool import Pool
 from ..data.split import Split
 from ..data.splits.dirichlet import dirichlet
 from ..errors import PartitaError, unknown
+from ..simulation.experiment import Participation
+from ..simulation.samplers import Sampler, sampler
 from ..simulation.tasks import Factory
 
 Settings = Mapping[str, object]
@@ -75,6 +79,8 @@ def convert(kind: Any, value: object, where: str, default: object = inspect.Para
         if value not in get_args(kind):
             raise PartitaError(f"{where}: {unknown('value', str(value), map(str, get_args(kind)))}")
         return value
+    if origin is collections.abc.Mapping and isinstance(value, Mapping):
+        return {str(key): convert(get_args(kind)[1], each, f"{where}.{key}") for key, each in value.items()}
     if origin is tuple and isinstance(value, list):
         inner = get_args(kind)
         kinds = [inner[0]] * len(value) if inner[-1] is ... else inner
@@ -152,17 +158,41 @@ def _algorithm(value: object, where: str, default: object) -> Algorithm:
     return made
 
 
+def _server(value: object, where: str, default: object) -> Server:
+    """Without a name, settings of plain averaging."""
+    if isinstance(value, Mapping) and "name" not in value:
+        value = {"name": "averaging", **value}
+    made: Server = named("servers", value, where)
+    return made
+
+
+def _participation(value: object, where: str, default: object) -> Sampler:
+    if isinstance(value, bool) or not isinstance(value, int | float | str | list | tuple):
+        raise PartitaError(f"{where}: {value!r} is not a participation. For example: {where} = 0.1.")
+    return sampler(value)
+
+
 def _split(value: object, where: str, default: object) -> Split:
     made: Split = value if isinstance(value, Split) else named("splits", value, where)
     return made
 
 
 def _federation(value: object, where: str, default: object) -> Federation:
+    return value if isinstance(value, Federation) else federation_of(value, where)
+
+
+def federation_of(value: object, where: str) -> Federation:
     """`name` and what the source of that name takes make a pool; the rest says how it is divided."""
-    if isinstance(value, Federation):
-        return value
+    name, given = _name_and_rest(value, where)
     found = pool_and_division(value, where)
-    return found if isinstance(found, Federation) else federate(found[0], **found[1])
+    settings = {"name": name, **given}
+    if isinstance(found, Federation):
+        return dataclasses.replace(found, settings=settings)
+    pool, division = found
+    split = division.setdefault("split", default_split(pool))
+    return dataclasses.replace(
+        federate(pool, **division), settings={**settings, "split": {"name": split.name, **split.settings}}
+    )
 
 
 def pool_and_division(value: object, where: str) -> Federation | tuple[Pool, dict[str, Any]]:
@@ -209,6 +239,8 @@ _CONVERSIONS: dict[Any, Callable[[object, str, object], Any]] = {
     Federation: _federation,
     Split: _split,
     Factory: _model,
+    Server: _server,
+    Participation: _participation,
 }
 
 

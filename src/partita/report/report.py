@@ -69,25 +69,24 @@ def report(found: Study) -> str:
 
 
 def _title(found: Study) -> str:
-    data = listed(list(dict.fromkeys(view.about["data"] for view in found.views)))
+    data = listed(list(dict.fromkeys(run.record.data for run in found.runs)))
     several = len(found.methods) > 1
     return f"{amount(len(found.methods), 'method') if several else found.methods[0].name} on {data}"
 
 
 def _subtitle(found: Study) -> str:
-    views = found.views
-    last = max(view.about.get("ended") or view.about["started"] for view in views)
-    runs = amount(len(views), "run")
-    return f"Partita report of {runs}, {'ended' if not _unfinished(found) else 'started'} {last[:10]}"
+    last = max(run.record.ended or run.record.started for run in found.runs)
+    happened = "started" if _unfinished(found) else "ended"
+    return f"Partita report of {amount(len(found.runs), 'run')}, {happened} {last[:10]}"
 
 
 def _unfinished(found: Study) -> list[str]:
     return [
-        f"{method.name}, seed {each.view.seed}: {each.view.done} of {each.view.about['rounds']} rounds "
-        f"({each.view.about['status']}). Continue with: partita resume {each.view.folder}"
+        f"{method.name}, seed {each.run.seed}: {each.run.done} of {each.run.record.rounds} rounds "
+        f"({each.run.record.status}). Continue with: partita resume {each.run.folder}"
         for method in found.methods
         for each in method.replicas
-        if not each.view.finished
+        if not each.run.finished
     ]
 
 
@@ -106,7 +105,7 @@ def _banners(found: Study) -> list[Html]:
                 role="note",
             )
         )
-    oracles = list(dict.fromkeys(view.about["label"] for view in found.views if view.about["oracle_validation"]))
+    oracles = list(dict.fromkeys(run.record.label for run in found.runs if run.record.oracle_validation))
     if oracles:
         words = f"{listed(oracles)}: test data were handed out as validation data. Compare with no other result."
         banners.append(tag("div", tag("strong", "Oracle. "), words, class_="banner", role="note"))
@@ -114,6 +113,6 @@ def _banners(found: Study) -> list[Html]:
 
 
 def _footer(found: Study) -> str:
-    versions = dict.fromkeys(str(view.about["environment"]["packages"].get("partita")) for view in found.views)
-    made = f"Made by Partita from {amount(len(found.views), 'run')} of version {listed(list(versions))}."
+    versions = dict.fromkeys(str(run.record.environment["packages"].get("partita")) for run in found.runs)
+    made = f"Made by Partita from {amount(len(found.runs), 'run')} of version {listed(list(versions))}."
     return f"{made} Nothing in this file is loaded from elsewhere."

@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import PartitaError
 from ..evaluation.scores import Model, quantile
 from .gains import gain
-from .view import View
+from .stored import StoredRun
 
 POINTS = 100
 
@@ -52,30 +52,30 @@ class Violin:
     density: list[float]
 
 
-def changes(view: View, baseline: View, model: Model | None = None) -> list[Change]:
+def changes(run: StoredRun, baseline: StoredRun, model: Model | None = None) -> list[Change]:
     """For each client with test samples in both runs, after their last rounds; newcomers are left out.
 
     Of the models that the methods are meant to be used with, or of the baseline's `model`.
     """
-    if view.about["metric"] != baseline.about["metric"]:
-        raise PartitaError(f"Runs of different metrics cannot be compared: {view.folder} and {baseline.folder}.")
-    if view.about["fingerprint"] != baseline.about["fingerprint"]:
-        raise PartitaError(f"{view.folder} and {baseline.folder} have other clients: data or division differ.")
-    found = gain(str(baseline.folder), view.scores(), baseline.scores(model), view.metric)
-    counts = sizes(view)[1]
+    if run.record.metric != baseline.record.metric:
+        raise PartitaError(f"Runs of different metrics cannot be compared: {run.folder} and {baseline.folder}.")
+    if run.record.fingerprint != baseline.record.fingerprint:
+        raise PartitaError(f"{run.folder} and {baseline.folder} have other clients: data or division differ.")
+    found = gain(str(baseline.folder), run.scores(), baseline.scores(model), run.metric)
+    counts = sizes(run)[1]
     return [Change(client, counts[client], each) for client, each in zip(found.clients, found.gains, strict=True)]
 
 
-def sizes(view: View) -> tuple[Literal["training", "held out"], Mapping[int, int]]:
+def sizes(run: StoredRun) -> tuple[Literal["training", "held out"], Mapping[int, int]]:
     """How many samples each evaluated client has: for training, where the run's labels tell it of all of them.
 
     Elsewhere, for instance in a regression, as many as were held out for validation and test, which grow alike.
     """
     held: dict[int, dict[str, int]] = {}
-    for record in view.records:
-        if record.round == view.last:
+    for record in run.records:
+        if record.round == run.last:
             held.setdefault(record.client, {})[record.role] = record.count
-    labels = view.analyses.get("labels")
+    labels = run.analyses.get("labels")
     if labels and held.keys() <= set(labels["clients"]):
         return "training", dict(zip(labels["clients"], map(sum, labels["train"]), strict=True))
     return "held out", {client: sum(roles.values()) for client, roles in held.items()}

@@ -48,7 +48,17 @@ def _connect_to_read_only(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"file:{quote(str(path.resolve()))}?{how}", uri=True, isolation_level=None)
 
 
-def lock(folder: Path) -> IO[str]:
+class Lock:
+    """Held by one process at a time, until it is released or the process ends."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+
+    def release(self) -> None:
+        self._file.close()
+
+
+def lock(folder: Path) -> Lock:
     try:
         file = (folder / "lock").open("a")
         try:
@@ -60,7 +70,7 @@ def lock(folder: Path) -> IO[str]:
         raise BusyError(f"Another process is working on {folder}. Wait for it, or stop it.") from None
     except OSError as problem:
         raise PartitaError(f"Cannot write to {folder}: {problem.strerror}.") from problem
-    return file
+    return Lock(file)
 
 
 def _claim(file: IO[str]) -> None:

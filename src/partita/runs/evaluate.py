@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from ..core.optimizers import SGD
@@ -14,11 +13,9 @@ from ..evaluation.analyses.inside_outside import inside_outside
 from ..evaluation.analyses.similarity import similarity
 from ..evaluation.analyses.subject import Subject
 from ..evaluation.analyses.without_head import without_head
-from .models import StoredClients, stored_clients
-from .store import Store
-
-OnClient = Callable[[str, int, int], None]
-"""Is told the name of an analysis, how many clients it has looked at, and of how many."""
+from ..simulation.events import Analysed, OnEvent
+from .clients import StoredClients, stored_clients
+from .session import Session
 
 
 @dataclass(frozen=True)
@@ -53,18 +50,18 @@ class _Looked:
     stored: StoredClients
     scope: Scope
     name: str
-    on_client: OnClient
+    on_event: OnEvent
 
     def subjects(self, most: int | None = None) -> Iterator[Subject]:
         """One after another, so that few are in memory at a time."""
         chosen = self.stored.sample(min(self.scope.clients, most or self.scope.clients))
         for done, subject in enumerate(chosen.values(), 1):
             yield subject
-            self.on_client(self.name, done, len(chosen))
+            self.on_event(Analysed(self.name, done, len(chosen)))
 
     @property
     def batch(self) -> int:
-        return self.stored.workshop.evaluation_batch
+        return self.stored.setup.experiment.evaluation_batch
 
 
 def _finetuning(looked: _Looked) -> dict[str, Any]:
@@ -105,12 +102,7 @@ ANALYSES: dict[str, Callable[[_Looked], dict[str, Any]]] = {
 }
 
 
-def evaluate(
-    folder: Path,
-    names: Sequence[str] | None = None,
-    scope: Scope | None = None,
-    on_client: OnClient = lambda name, done, total: None,
-) -> Evaluated:
+def evaluate(session: Session, names: Sequence[str] | None = None, scope: Scope | None = None) -> Evaluated:
     """Look into a run with the named analyses, or with all that apply, and keep each as soon as it is made.
 
     What was named and does not apply is an error; otherwise it is left out, and the reason is told.
@@ -121,20 +113,18 @@ def evaluate(
     scope = scope or Scope()
     if scope.clients < 1:
         raise PartitaError(f"{scope.clients} clients: at least 1 is needed.")
-    with Store.open(folder) as store:
-        store.need_done()
-    stored = stored_clients(folder)
+    session.need_done()
+    stored = stored_clients(session)
     made = Evaluated()
     for name in names or ANALYSES:
         try:
-            found = ANALYSES[name](_Looked(stored, scope, name, on_client))
+            found = ANALYSES[name](_Looked(stored, scope, name, session.on_event))
         except PartitaError as problem:
             if names:
                 raise
             made = replace(made, left_out={**made.left_out, name: str(problem)})
             continue
-        with Store.open(folder, write=True) as store:
-            store.add_analysis(name, found)
+        session.store.add_analysis(name, found)
         made = replace(made, found={**made.found, name: found})
     return made
 

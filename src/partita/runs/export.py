@@ -10,16 +10,16 @@ from ..errors import PartitaError
 from ..evaluation.scores import Record
 from ..simulation.traffic import Traffic
 from .store import Store
-from .view import View
+from .stored import StoredRun
 
 
-def export_csv(view: View, folder: Path) -> list[Path]:
+def export_csv(run: StoredRun, folder: Path) -> list[Path]:
     """metrics.csv, traffic.csv and rounds.csv; returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     return [
-        _write(folder / "metrics.csv", [field.name for field in fields(Record)], map(astuple, view.records)),
-        _write(folder / "traffic.csv", [field.name for field in fields(Traffic)], map(astuple, view.traffic)),
-        _write(folder / "rounds.csv", ["round", "seconds", "participants"], view.rounds),
+        _write(folder / "metrics.csv", [field.name for field in fields(Record)], map(astuple, run.records)),
+        _write(folder / "traffic.csv", [field.name for field in fields(Traffic)], map(astuple, run.traffic)),
+        _write(folder / "rounds.csv", ["round", "seconds", "participants"], run.rounds),
     ]
 
 
@@ -28,7 +28,7 @@ def export_manifest(run: Path, path: Path) -> Path:
     with Store.open(run) as store:
         manifest = store.manifest
         if manifest is None:
-            raise PartitaError(f"{run} does not keep its division: {store.about['division']}.")
+            raise PartitaError(f"{run} does not keep its division: {store.record.division}.")
     path.write_text(json.dumps(manifest), encoding="utf-8")
     return path
 

@@ -3,28 +3,25 @@
 import warnings
 from dataclasses import asdict
 
-import torch
-
 from ..data.distribution import floor, label_counts
 from ..data.split import ROLES
 from ..errors import DegenerateWarning
 from ..experiment.describe import describe
-from ..experiment.experiment import Experiment
-from ..randomness import generator
+from ..simulation.setup import Setup, fixed_sample
 
 MOST_CLIENTS = 1000
 """Of more clients, labels are those of a sample, which is the same for every run."""
 
 
-def facts_of(experiment: Experiment) -> dict[str, object]:
+def facts_of(setup: Setup) -> dict[str, object]:
     """The analyses `network`, `floor`, and for classification `labels`."""
-    data = experiment.data
+    data = setup.data
     found: dict[str, object] = {
-        "network": _network(experiment),
+        "network": _network(setup),
         "floor": asdict(floor(data, sorted(set(range(len(data))) - data.newcomers))),
     }
     if data.kind == "classification":
-        clients = sample_of_clients(len(data))
+        clients = list(fixed_sample(range(len(data)), MOST_CLIENTS))
         found["labels"] = {
             "classes": data.classes,
             "clients": clients,
@@ -33,16 +30,8 @@ def facts_of(experiment: Experiment) -> dict[str, object]:
     return found
 
 
-def sample_of_clients(count: int) -> list[int]:
-    """All, or of many a fixed sample."""
-    order = torch.randperm(count, generator=generator(0, "clients shown"))
-    return sorted(order[:MOST_CLIENTS].tolist())
-
-
-def _network(experiment: Experiment) -> dict[str, object]:
-    stage = experiment.stages[-1]
-    task = experiment.workshop(stage, {}).tasks[0]
+def _network(setup: Setup) -> dict[str, object]:
     with warnings.catch_warnings():
         # What is degenerate is told when the experiment runs.
         warnings.simplefilter("ignore", DegenerateWarning)
-        return describe(stage.algorithm, task).as_dict()
+        return describe(setup.algorithm, setup.tasks[0]).as_dict()

@@ -8,7 +8,7 @@ from pathlib import Path
 from ..errors import PartitaError
 from ..evaluation.metric import Metric
 from ..evaluation.scores import Model, tenth
-from .view import View, view
+from .stored import StoredRun, read_run
 
 
 @dataclass(frozen=True)
@@ -39,17 +39,17 @@ class Gain:
 class Named:
     """The baselines that a run names: of those that are there the run and which of its models; why others are not."""
 
-    found: Mapping[str, tuple[View, Model]]
+    found: Mapping[str, tuple[StoredRun, Model]]
     lost: Mapping[str, str]
 
 
-def gains_of(run: View) -> list[Gain]:
+def gains_of(run: StoredRun) -> list[Gain]:
     """Over the floor and every baseline that was made and is still there, after the run's last evaluated round."""
     lowest = over_floor(run)
     return [*([lowest] if lowest else []), *gains_over(run, named_baselines(run, {}).found).values()]
 
 
-def over_floor(run: View) -> Gain | None:
+def over_floor(run: StoredRun) -> Gain | None:
     """Over the best constant answer for each client."""
     if not (lowest := run.analyses.get("floor")):
         return None
@@ -57,23 +57,23 @@ def over_floor(run: View) -> Gain | None:
     return found if found.clients else None
 
 
-def gains_over(run: View, others: Mapping[str, tuple[View, Model]]) -> dict[str, Gain]:
+def gains_over(run: StoredRun, others: Mapping[str, tuple[StoredRun, Model]]) -> dict[str, Gain]:
     """Over models of other runs on the same clients, by name."""
     found = {name: gain(name, run.scores(), each.scores(model), run.metric) for name, (each, model) in others.items()}
     return {name: each for name, each in found.items() if each.clients}
 
 
-def named_baselines(run: View, read: dict[Path, View]) -> Named:
+def named_baselines(run: StoredRun, read: dict[Path, StoredRun]) -> Named:
     """Nothing is measured against itself. `read` holds what was read: many runs have the same baselines."""
-    found: dict[str, tuple[View, Model]] = {}
+    found: dict[str, tuple[StoredRun, Model]] = {}
     lost: dict[str, str] = {}
     own = Path(os.path.normpath(run.folder))
     for entry in run.analyses.get("baselines", []):
         folder = Path(os.path.normpath(own / entry["run"]))
-        if (folder, entry["model"]) == (own, run.about["model"]):
+        if (folder, entry["model"]) == (own, run.record.model):
             continue
         try:
-            read[folder] = read.get(folder) or (run if folder == own else view(folder))
+            read[folder] = read.get(folder) or (run if folder == own else read_run(folder))
         except PartitaError as problem:
             lost[entry["name"]] = str(problem)
         else:

@@ -15,7 +15,7 @@ TITLE = "Cost"
 
 
 def cost(study: Study) -> Section:
-    run = [method for method in study.methods if any(each.view.rounds for each in method.replicas)]
+    run = [method for method in study.methods if any(each.run.rounds for each in method.replicas)]
     if not run:
         return section("cost", TITLE, paragraph("No round is done yet.", class_="missing"))
     return section("cost", TITLE, grid(_traffic(run), _time(run)))
@@ -49,8 +49,8 @@ def _groups(method: Method) -> dict[str, tuple[float, float]]:
     """Means over runs, each of which counts alike, however many of its rounds are done."""
     totals: dict[str, list[float]] = {}
     for each in method.replicas:
-        rounds = max(each.view.done, 1) * len(method.replicas)
-        for sent in each.view.traffic:
+        rounds = max(each.run.done, 1) * len(method.replicas)
+        for sent in each.run.traffic:
             both = totals.setdefault(sent.group, [0.0, 0.0])
             both[0] += sent.down / rounds
             both[1] += sent.up / rounds
@@ -58,10 +58,8 @@ def _groups(method: Method) -> dict[str, tuple[float, float]]:
 
 
 def _time(methods: list[Method]) -> Html:
-    each = {method.name: fmean(run.view.seconds_per_round for run in method.replicas) for method in methods}
-    whole = {
-        method.name: fmean(spent(run.view, run.view.done).seconds for run in method.replicas) for method in methods
-    }
+    each = {method.name: fmean(run.run.seconds_per_round for run in method.replicas) for method in methods}
+    whole = {method.name: fmean(spent(run.run, run.run.done).seconds for run in method.replicas) for method in methods}
     parts = [
         [
             Part(

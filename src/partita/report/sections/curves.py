@@ -29,7 +29,7 @@ def curves(study: Study) -> Section:
         return section("curves", "Learning curves", paragraph("Nothing was evaluated yet.", class_="missing"))
     found = _curves(study)
     figures = [_over_rounds(study, found)]
-    if sum(each.view.bytes_per_round for method in study.methods for each in method.replicas):
+    if sum(each.run.bytes_per_round for method in study.methods for each in method.replicas):
         figures.append(_over_bytes(study))
     return section("curves", "Learning curves", grid(*figures), *_targets(study))
 
@@ -38,7 +38,7 @@ def curve(replicas: list[Replica], model: Model, role: HeldOut) -> Curve:
     """The mean over clients after each round at which it was measured."""
     known: dict[int, list[float]] = {}
     for each in replicas:
-        for at, mean in each.view.course(model, role).items():
+        for at, mean in each.run.course(model, role).items():
             known.setdefault(at, []).append(mean)
     return [(at, fmean(values), pstdev(values)) for at, values in sorted(known.items())]
 
@@ -49,10 +49,10 @@ def _curves(study: Study) -> list[tuple[str, int, Curve]]:
         return [
             (method.name, method.number, found)
             for method in study.methods
-            if (found := curve(list(method.replicas), method.view.about["model"], "test"))
+            if (found := curve(list(method.replicas), method.run.record.model, "test"))
         ]
     method = study.methods[0]
-    used: Model = method.view.about["model"]
+    used: Model = method.run.record.model
     wanted: list[tuple[str, Model, HeldOut]] = [(SHORT[used], used, "test"), ("validation", used, "validation")]
     others: tuple[Model, ...] = ("initial", "before_local", "after_local", "after_finetune")
     wanted += [(SHORT[model], model, "test") for model in others if model != used]
@@ -96,10 +96,10 @@ def _over_bytes(study: Study) -> Html:
     metric = study.metric
     series, rows = [], []
     for method in study.methods:
-        found = evenly(curve(list(method.replicas), method.view.about["model"], "test"), MOST_POINTS)
+        found = evenly(curve(list(method.replicas), method.run.record.model, "test"), MOST_POINTS)
         if not found:
             continue
-        points = [(fmean(spent(each.view, at).bytes for each in method.replicas) / 1e6, mean) for at, mean, _ in found]
+        points = [(fmean(spent(each.run, at).bytes for each in method.replicas) / 1e6, mean) for at, mean, _ in found]
         series.append(Line(method.name, points, method.number))
         rows += [
             [method.name, str(at), size(1e6 * x), metric.text(y)]
@@ -116,7 +116,7 @@ def _targets(study: Study) -> list[Html]:
     """Round numbers between the first and the best mean; each method's cost to get there."""
     metric, lower = study.metric, study.metric.lower_is_better
     runs = [each for method in study.methods for each in method.tested]
-    all_means = [list(each.view.course().values()) for each in runs]
+    all_means = [list(each.run.course().values()) for each in runs]
     worst, best = (max, min) if lower else (min, max)
     start, end = worst(each[0] for each in all_means), best(best(each) for each in all_means)
     between = (round(each, DECIMALS) for each in ticks(min(start, end), max(start, end), 7))
@@ -138,7 +138,7 @@ def _targets(study: Study) -> list[Html]:
 
 
 def _cost(method: Method, target: float) -> str:
-    costs = [cost for each in method.tested if (cost := reached(each.view, target))]
+    costs = [cost for each in method.tested if (cost := reached(each.run, target))]
     if not costs:
         return "not reached"
     seconds, traffic = fmean(each.seconds for each in costs), fmean(each.bytes for each in costs)

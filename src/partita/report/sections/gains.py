@@ -7,7 +7,7 @@ from ...evaluation.scores import Model, quantile
 from ...formatting import NONE
 from ...runs.changes import sizes
 from ...runs.gains import gain as gain_over
-from ...runs.view import View
+from ...runs.stored import StoredRun
 from ..charts.histogram import bins, histogram
 from ..charts.lines import Line, lines
 from ..charts.scatter import Point, scatter
@@ -73,15 +73,15 @@ def _changes(study: Study) -> list[Html]:
     several = []
     for method in study.methods:
         for model, name in kinds:
-            if values := [value for each in method.tested for value in _change(each.view, model)]:
+            if values := [value for each in method.tested for value in _change(each.run, model)]:
                 shown = name if len(study.methods) == 1 else f"{method.name}, {name}"
                 several.append(Violin(shown, values, method.number))
     return [_violin_figure(study, "Change by training on one's own data", several)] if several else []
 
 
-def _change(view: View, model: Model) -> tuple[float, ...]:
+def _change(run: StoredRun, model: Model) -> tuple[float, ...]:
     """Of each client's score, from before its local training."""
-    return gain_over("before_local", view.scores(model), view.scores("before_local"), view.metric).gains
+    return gain_over("before_local", run.scores(model), run.scores("before_local"), run.metric).gains
 
 
 def _histogram(study: Study, method: Method, reference: str) -> Html:
@@ -99,11 +99,11 @@ def _histogram(study: Study, method: Method, reference: str) -> Html:
 
 
 def _scatter(study: Study, method: Method, reference: str) -> Html:
-    what = f"{sizes(method.view)[0]} samples"
+    what = f"{sizes(method.run)[0]} samples"
     found = [
-        (view.seed, client, gain, counts[client])
-        for view, each in method.over(reference)
-        for counts in [sizes(view)[1]]
+        (run.seed, client, gain, counts[client])
+        for run, each in method.over(reference)
+        for counts in [sizes(run)[1]]
         for client, gain in zip(each.clients, each.gains, strict=True)
     ]
     points, rows = [], []

@@ -94,7 +94,7 @@ def _rows(study: Study, tested: list[Method]) -> tuple[list[str], list[list[str]
         gains = [method.mean_gain(name) for name in study.references]
         row += [NONE if gain is None else metric.change(gain) for gain in gains]
         row += [_hurt(method, name) for name in study.references]
-        row.append(size(fmean(each.view.bytes_per_round for each in method.replicas)))
+        row.append(size(fmean(each.run.bytes_per_round for each in method.replicas)))
         rows.append(row)
         rows += _newcomers(method, study, len(titles), many)
     return titles, rows
@@ -102,9 +102,9 @@ def _rows(study: Study, tested: list[Method]) -> tuple[list[str], list[list[str]
 
 def _named(method: Method, study: Study) -> str:
     marks = [] if method in study.methods else ["baseline"]
-    if not all(each.view.finished for each in method.replicas):
+    if not all(each.run.finished for each in method.replicas):
         marks.append("not finished")
-    if any(each.view.about["oracle_validation"] for each in method.replicas):
+    if any(each.run.record.oracle_validation for each in method.replicas):
         marks.append("oracle")
     return f"{method.name} ({', '.join(marks)})" if marks else method.name
 
@@ -120,14 +120,14 @@ def _floor(study: Study, width: int, many: bool) -> list[str] | None:
         return None
     metric, floors = study.metric, [each for _, each in study.floors]
     row = ["floor", metric.spread(fmean(each.macro for each in floors), fmean(pstdev(each.others) for each in floors))]
-    known = [view.analyses["floor"] for view, _ in study.floors]
+    known = [run.analyses["floor"] for run, _ in study.floors]
     whole = [len(each.clients) for each in floors] == [len(value["clients"]) for value in known]
     row += [*([NONE] if many else []), metric.text(fmean(value["micro"] for value in known)) if whole else NONE]
     return row + [NONE] * (width - len(row))
 
 
 def _newcomers(method: Method, study: Study, width: int, many: bool) -> list[list[str]]:
-    found = [summary for each in method.tested if (summary := each.view.summaries(newcomers=True).get(each.model))]
+    found = [summary for each in method.tested if (summary := each.run.summaries(newcomers=True).get(each.model))]
     if not found:
         return []
     metric = study.metric

@@ -68,7 +68,7 @@ def _worst(study: Study, tested: list[Method]) -> Html:
         for each in method.tested:
             ordered = sorted(each.last.values(), key=lambda record: record.score, reverse=metric.lower_is_better)
             rows += [
-                [method.name, str(each.view.seed), str(record.client), f"{record.count:,}", metric.text(record.score)]
+                [method.name, str(each.run.seed), str(record.client), f"{record.count:,}", metric.text(record.score)]
                 for record in tenth(ordered)
             ]
     shown = rows[:MOST_ROWS]

@@ -16,7 +16,7 @@ FIRST = ("fedavg", "local")
 
 def paired(study: Study) -> Section | None:
     """Nothing where there is nothing to compare."""
-    done = [method for method in study.methods if all(each.view.finished and each.last for each in method.replicas)]
+    done = [method for method in study.methods if all(each.run.finished and each.last for each in method.replicas)]
     if len(study.methods) < 2:
         return None
     against = next((method for name in FIRST for method in done if method.name == name), done[0] if done else None)
@@ -25,7 +25,7 @@ def paired(study: Study) -> Section | None:
         text = "Fewer than two of these methods are finished on the same clients and seeds."
         return section("paired", "Differences between methods", paragraph(text, class_="missing"))
     made = compare(
-        {method.name: pooled(each.view for each in method.replicas) for method in alike},
+        {method.name: pooled(each.run for each in method.replicas) for method in alike},
         baseline=against.name,
         lower_is_better=study.metric.lower_is_better,
     )
@@ -33,9 +33,9 @@ def paired(study: Study) -> Section | None:
 
 
 def _same_clients(one: Method, other: Method) -> bool:
-    clients = {each.view.seed: each.view.about["fingerprint"] for each in other.replicas}
-    common = [each.view for each in one.replicas if each.view.seed in clients]
-    return bool(common) and all(each.about["fingerprint"] == clients[each.seed] for each in common)
+    clients = {each.run.seed: each.run.record.fingerprint for each in other.replicas}
+    common = [each.run for each in one.replicas if each.run.seed in clients]
+    return bool(common) and all(each.record.fingerprint == clients[each.seed] for each in common)
 
 
 def _shown(study: Study, made: Comparison, methods: dict[str, Method]) -> list[Html]:

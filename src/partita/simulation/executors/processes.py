@@ -1,4 +1,4 @@
-"""Who does the work? This process alone, or workers of one thread each; the results are the same to the bit."""
+"""Workers carry out jobs: processes of one thread each. Results have the same bits for any number of them."""
 
 import multiprocessing
 import os
@@ -9,29 +9,62 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import torch
 
 from ...errors import PartitaError
 from ...tensors import Tensors
-from ..jobs import Job, Outcome, Workshop
-from .memory import keep_freed_memory
-from .transport import Parcel, claim, memory_folder, pack, unpack
+from ..executor import CarryOut, Executor
+from ..jobs import ClientResult, Job
+from ..setup import Setup
+from ._memory import keep_freed_memory
+from ._transport import Message, claim, memory_folder, pack, unpack
+from .inline import Inline, one_thread
 
-Crew = Callable[[Iterable[Job], Tensors], Iterator[Outcome]]
-"""Does jobs, given the server's state; outcomes come as they are ready, in no order."""
 ATTEMPTS = 3
 """How often a job is begun, where the worker that does it dies."""
 AHEAD = 8
 """Among so many jobs a worker is given one for a client that it had before. Not more: they hold clients' states."""
+
+
+@dataclass(frozen=True)
+class Processes:
+    """`workers` processes, by default one for each core; `start` is how they are started."""
+
+    workers: int | None = None
+    start: Literal["fork", "spawn"] | None = None
+
+    def __post_init__(self) -> None:
+        if self.workers is not None and self.workers < 1:
+            raise PartitaError(f"{self.workers} workers: at least 1 is needed.")
+
+    @contextmanager
+    def open(self, setup: Setup) -> Iterator[CarryOut]:
+        count = workers_of_machine() if self.workers is None else self.workers
+        if count == 1 or setup.experiment.device != "cpu" or multiprocessing.current_process().daemon:
+            with Inline().open(setup) as carry_out:
+                yield carry_out
+            return
+        keep_freed_memory()
+        with one_thread():
+            workers = _Workers(setup, count, self.start or ("fork" if sys.platform == "linux" else "spawn"))
+            try:
+                yield workers.carry_out
+            finally:
+                workers.close()
+
+
+def processes(workers: int | None = None, start: Literal["fork", "spawn"] | None = None) -> Executor:
+    """Worker processes on this machine, one for each core unless told otherwise."""
+    return Processes(workers, start)
 
 
 def workers_of_machine() -> int:
@@ -45,37 +78,8 @@ def workers_of_machine() -> int:
 
 
 @contextmanager
-def crew(workshop: Workshop, workers: int | None = None, method: str | None = None) -> Iterator[Crew]:
-    """Workers as long as the context lasts; `method` is how they are started, `fork` or `spawn`."""
-    count = workers_of_machine() if workers is None else workers
-    if count < 1:
-        raise PartitaError(f"{count} workers: at least 1 is needed.")
-    keep_freed_memory()
-    with _one_thread():
-        if count == 1 or multiprocessing.current_process().daemon:
-            yield lambda jobs, state: (outcome for job in jobs for outcome in workshop.do(job, state))
-            return
-        pool = _Pool(workshop, count, method or ("fork" if sys.platform == "linux" else "spawn"))
-        try:
-            yield pool.do
-        finally:
-            pool.close()
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """The number of threads decides the order of sums, and so the last bits."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Who is impatient and presses Ctrl-C again must not keep workers from being sent away."""
+def _signals_ignored() -> Iterator[None]:
+    """A second Ctrl-C must not keep workers from being ended."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -89,13 +93,13 @@ def _undisturbed() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Order:
-    job: Parcel
-    state: Parcel
+    job: Message
+    state: Message
 
 
 @dataclass
 class _Failure:
-    """What went wrong in a worker, as it is and in words."""
+    """An exception of a worker, and its traceback as text."""
 
     problem: BaseException
     text: str
@@ -109,8 +113,8 @@ class _Worker:
     attempts: int = 0
 
 
-class _Waiting:
-    """Jobs in their order, except that a worker goes on with clients of which it may remember something."""
+class _Queue:
+    """Jobs in their order, except that a worker goes on with clients whose features it may have kept."""
 
     def __init__(self, jobs: Iterable[Job], before: Mapping[int, _Worker]) -> None:
         self._jobs, self._before = iter(jobs), before
@@ -127,43 +131,43 @@ class _Waiting:
         return job
 
 
-class _Pool:
-    def __init__(self, workshop: Workshop, count: int, method: str) -> None:
-        self._workshop, self._context = workshop, multiprocessing.get_context(method)
+class _Workers:
+    def __init__(self, setup: Setup, count: int, method: str) -> None:
+        self._setup, self._context = setup, multiprocessing.get_context(method)
         self._folder = memory_folder()
         self._claim = claim(self._folder)
         self._forked = method == "fork"
-        # A forked process has everything already; another one opens a parcel.
-        self._outfit: Parcel | None = None
+        # A forked process has the setup already; another one reads it from a message.
+        self._setup_message: Message | None = None
         self._workers: list[_Worker] = []
         self._given: Mapping[int, _Worker] = {}
         try:
             if not self._forked:
-                self._outfit = pack(workshop, self._folder, code=True)
+                self._setup_message = pack(setup, self._folder, code=True)
             for _ in range(count):
-                self._workers.append(self._hire())
+                self._workers.append(self._start())
         except BaseException:
             self.close()
             raise
 
-    def do(self, jobs: Iterable[Job], state: Tensors) -> Iterator[Outcome]:
-        waiting = _Waiting(jobs, self._given)
+    def carry_out(self, jobs: Iterable[Job], state: Tensors) -> Generator[ClientResult, None, None]:
+        queue = _Queue(jobs, self._given)
         sent = pack(state, self._folder)
         try:
             for worker in self._workers:
-                self._give(worker, waiting, sent)
+                self._give(worker, queue, sent)
             while busy := [worker for worker in self._workers if worker.order]:
                 ready = wait([each for worker in busy for each in (worker.connection, worker.process.sentinel)])
                 for worker in busy:
                     if worker.connection in ready or worker.process.sentinel in ready:
-                        yield from self._take(worker, waiting, sent)
+                        yield from self._take(worker, queue, sent)
         finally:
             sent.discard()
-        if waiting.given:
-            self._given = waiting.given
+        if queue.given:
+            self._given = queue.given
 
     def close(self) -> None:
-        with _undisturbed():
+        with _signals_ignored():
             for worker in self._workers:
                 worker.process.terminate()
             for worker in self._workers:
@@ -176,12 +180,12 @@ class _Pool:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._claim.close()
 
-    def _hire(self) -> _Worker:
+    def _start(self) -> _Worker:
         ours, theirs = self._context.Pipe()
-        outfit = self._workshop if self._outfit is None else self._outfit
+        setup = self._setup if self._setup_message is None else self._setup_message
         # The common type of contexts does not say that each has a class of processes.
         process = self._context.Process(  # type: ignore[attr-defined]
-            target=_work, args=(theirs, outfit, self._folder), daemon=True, name="partita worker"
+            target=_work, args=(theirs, setup, self._folder), daemon=True, name="partita worker"
         )
         with warnings.catch_warnings():
             # Workers touch nothing that another thread of this process could hold at the moment of the fork.
@@ -190,9 +194,9 @@ class _Pool:
         theirs.close()
         return _Worker(process, ours)
 
-    def _give(self, worker: _Worker, waiting: _Waiting, state: Parcel) -> None:
-        job = waiting.next_for(worker)
-        worker.order = None if job is None else _Order(pack(job, self._folder), state)
+    def _give(self, worker: _Worker, queue: _Queue, state: Message) -> None:
+        job = queue.next_for(worker)
+        worker.order = None if job is None else _Order(pack(job, self._folder, known=state), state)
         worker.attempts = 0
         self._send(worker)
 
@@ -203,7 +207,7 @@ class _Pool:
             with suppress(OSError):
                 worker.connection.send(worker.order)
 
-    def _take(self, worker: _Worker, waiting: _Waiting, state: Parcel) -> list[Outcome]:
+    def _take(self, worker: _Worker, queue: _Queue, state: Message) -> list[ClientResult]:
         try:
             answer = worker.connection.recv()
         except (EOFError, OSError):
@@ -211,12 +215,12 @@ class _Pool:
             return []
         assert worker.order
         worker.order.job.discard()
-        self._give(worker, waiting, state)
+        self._give(worker, queue, state)
         if isinstance(answer, _Failure):
             raise answer.problem from RuntimeError(f"in a worker:\n{answer.text}")
-        outcomes: list[Outcome] = unpack(answer)
+        results: list[ClientResult] = unpack(answer)
         answer.discard()
-        return [replace(outcome, own=_copied(outcome.own)) for outcome in outcomes]
+        return [replace(result, own=_copied(result.own)) for result in results]
 
     def _replace(self, worker: _Worker) -> None:
         """A worker died: another one takes its place and does its job."""
@@ -227,36 +231,37 @@ class _Pool:
                 f"A worker died {ATTEMPTS} times over the same clients (exit code {worker.process.exitcode}). "
                 "Is there too little memory? Take fewer workers (--workers 1)."
             )
-        new = self._hire()
+        new = self._start()
         worker.process, worker.connection = new.process, new.connection
         self._send(worker)
 
 
-def _work(connection: Connection, outfit: Workshop | Parcel, folder: Path) -> None:
+def _work(connection: Connection, given: Setup | Message, folder: Path) -> None:
     """The life of a worker."""
-    # Ctrl-C reaches all processes of a terminal; it is the parent's to stop its workers.
+    # Ctrl-C reaches all processes of a terminal; the parent ends its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_leave_with_parent, args=(folder,), daemon=True).start()
     torch.set_num_threads(1)
-    workshop: Workshop = unpack(outfit) if isinstance(outfit, Parcel) else outfit
-    known: tuple[Parcel | None, Any] = (None, None)
+    setup: Setup = unpack(given) if isinstance(given, Message) else given
+    state: tuple[Message, torch.Tensor] | None = None
     while True:
         try:
             order: _Order = connection.recv()
         except EOFError:
             return
         try:
-            if order.state != known[0]:
-                known = (order.state, unpack(order.state))
-            answer: Parcel | _Failure = pack(workshop.do(unpack(order.job), known[1]), folder)
+            if state is None or order.state != state[0]:
+                state = (order.state, order.state.memory())
+            job: Job = unpack(order.job, known=state[1])
+            answer: Message | _Failure = pack(list(job.run(setup)), folder)
         except Exception as problem:
             answer = _failure(problem)
         connection.send(answer)
 
 
 def _leave_with_parent(folder: Path) -> None:
-    """No worker outlives the process that hired it, whatever became of that."""
+    """No worker outlives the process that started it, whatever became of that."""
     parent = multiprocessing.parent_process()
     assert parent
     wait([parent.sentinel])
@@ -265,7 +270,7 @@ def _leave_with_parent(folder: Path) -> None:
 
 
 def _copied(own: Tensors | None) -> Tensors | None:
-    """What a client keeps outlives the round, and must not hold a whole parcel in memory."""
+    """What a client keeps outlives the round, and must not hold a whole message in memory."""
     return None if own is None else {name: tensor.clone() for name, tensor in own.items()}
 
 

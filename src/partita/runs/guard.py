@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,11 @@ from ..evaluation.guard import PRIOR, WEIGHTS, choose, mixture
 from ..evaluation.metric import Metric
 from ..evaluation.scores import record_of
 from ..randomness import seeded
+from ..simulation.events import Analysed
 from ..tensors import Tensors
+from .clients import StoredClients, stored_clients
 from .gains import gain
-from .models import StoredClients, stored_clients
-from .store import Store
+from .session import Session
 
 
 @dataclass(frozen=True)
@@ -33,25 +35,33 @@ class Measured:
     test: list[Measures]
 
 
-def add_guard(folder: Path, *, global_run: Path | None = None, prior: float = PRIOR) -> dict[str, Any]:
+def add_guard(session: Session, *, global_run: Path | None = None, prior: float = PRIOR) -> dict[str, Any]:
     """Guard a run that is done, and note what came of it.
 
     The personal model is the one that the method is meant to be used with. The global one is what the method shares, if
     it shares the whole network, else the model of `global_run`, by default of the run's global baseline. The choice
-    sees validation data alone; all scores are on test data. Clients that never train are left out.
+    sees validation data alone; all scores are on test data. Clients that never train are left out; of more clients than
+    the run evaluates, the same sample is guarded.
     """
-    clients = _finished(folder)
-    other = folder if global_run is None and shares_everything(clients) else global_run or _global_baseline(folder)
-    shared = clients if other == folder else _finished(other)
-    if shared.keys() != clients.keys():
-        raise PartitaError(f"{other} has other clients than {folder}.")
-    measured = {number: _measure(clients, shared, number) for number in clients}
+    session.need_done()
+    folder = session.folder
+    clients = _guarded(session)
+    other = folder if global_run is None and shares_everything(clients) else global_run or _global_baseline(session)
+    with ExitStack() as opened:
+        beside = session if other == folder else opened.enter_context(session.beside(other))
+        beside.need_done()
+        shared = _guarded(beside)
+        if shared.keys() != clients.keys():
+            raise PartitaError(f"{other} has other clients than {folder}.")
+        measured: dict[int, Measured] = {}
+        for number in clients:
+            measured[number] = _measure(clients, shared, number)
+            session.on_event(Analysed("guard", len(measured), len(clients)))
     found = {
         **outcome(measured, prior, Metric(clients.data.metric)),
         "global_run": os.path.relpath(other, folder),
     }
-    with Store.open(folder, write=True) as store:
-        store.add_analysis("guard", found)
+    session.store.add_analysis("guard", found)
     return found
 
 
@@ -98,18 +108,14 @@ def outcome(measured: Mapping[int, Measured], prior: float, metric: Metric) -> d
     }
 
 
-def _finished(folder: Path) -> StoredClients:
-    """Those who train, of a run that is done."""
-    with Store.open(folder) as store:
-        store.need_done()
-    clients = stored_clients(folder)
-    return clients.sample(len(clients))
+def _guarded(session: Session) -> StoredClients:
+    """Those who train, as many as the run evaluates."""
+    return stored_clients(session).sample(session.experiment.evaluation_clients)
 
 
-def _global_baseline(folder: Path) -> Path:
-    with Store.open(folder) as store:
-        baselines = store.analyses.get("baselines", [])
-    for entry in baselines:
+def _global_baseline(session: Session) -> Path:
+    folder = session.folder
+    for entry in session.store.analyses.get("baselines", []):
         if entry["name"] == "global":
             return Path(os.path.normpath(folder / entry["run"]))
     raise PartitaError(
@@ -120,14 +126,15 @@ def _global_baseline(folder: Path) -> Path:
 
 def _measure(clients: StoredClients, shared: StoredClients, number: int) -> Measured:
     personal, common = clients[number], shared[number]
-    data = clients.data[number]
-    return Measured(*(_by_weight(clients, personal, common, samples) for samples in (data.validation, data.test)))
+    data, task = clients.data[number], personal.client.task
+    held_out = (samples.alone(task.layout, task.device) for samples in (data.validation, data.test))
+    return Measured(*(_by_weight(clients, personal, common, samples) for samples in held_out))
 
 
 def _by_weight(clients: StoredClients, personal: Subject, common: Subject, samples: Samples) -> list[Measures]:
     sums: list[Measures] = [{} for _ in WEIGHTS]
     whole = received_network(common)
-    for part in _parts(samples, clients.workshop.evaluation_batch):
+    for part in _parts(samples, clients.setup.experiment.evaluation_batch):
         mine = _outputs(personal, personal.used, part, plain=False)
         theirs = _outputs(common, whole, part, plain=True)
         for total, weight in zip(sums, WEIGHTS, strict=True):

@@ -9,15 +9,16 @@ from typing import Any
 from ..evaluation.metric import Metric
 from ..evaluation.scores import HeldOut, Model, Record, Summary, summarize
 from ..simulation.traffic import Traffic
+from .record import RunRecord
 from .store import Store
 
 
 @dataclass(frozen=True)
-class View:
+class StoredRun:
     """A run as it was committed last."""
 
     folder: Path
-    about: dict[str, Any]
+    record: RunRecord
     rounds: list[tuple[int, float, int]]
     records: list[Record]
     traffic: list[Traffic]
@@ -26,15 +27,15 @@ class View:
 
     @property
     def metric(self) -> Metric:
-        return Metric(self.about["metric"])
+        return self.record.score
 
     @property
     def seed(self) -> int:
-        return int(self.about["settings"].get("seed", 0))
+        return self.record.seed
 
     @property
     def finished(self) -> bool:
-        return bool(self.about["status"] == "done" and self.done >= self.about["rounds"])
+        return self.record.done and self.done >= self.record.rounds
 
     @property
     def done(self) -> int:
@@ -53,7 +54,7 @@ class View:
     @cached_property
     def _grouped(self) -> Mapping[tuple[int, bool], Mapping[Model, Sequence[Record]]]:
         """By round and whether the clients are new; each model's records."""
-        newcomers = set(self.about["newcomers"])
+        newcomers = set(self.record.newcomers)
         found: dict[tuple[int, bool], dict[Model, list[Record]]] = {}
         for record in self.records:
             models = found.setdefault((record.round, record.client in newcomers), {})
@@ -76,7 +77,7 @@ class View:
 
         Of the model that the method is meant to be used with, unless another is named.
         """
-        records = self._grouped.get((self.last, False), {}).get(model or self.about["model"], ())
+        records = self._grouped.get((self.last, False), {}).get(model or self.record.model, ())
         return {record.client: record for record in records if record.role == "test" and record.count}
 
     def scores(self, model: Model | None = None) -> dict[int, float]:
@@ -85,7 +86,7 @@ class View:
 
     def course(self, model: Model | None = None, role: HeldOut = "test") -> dict[int, float]:
         """The mean over clients after each round for which there is one."""
-        found = {at: self.summaries(at, role=role).get(model or self.about["model"]) for at in self.evaluated}
+        found = {at: self.summaries(at, role=role).get(model or self.record.model) for at in self.evaluated}
         return {at: summary.macro for at, summary in found.items() if summary}
 
     @property
@@ -106,7 +107,7 @@ class View:
         """For machines; what is best on test data only if asked for."""
         return {
             **({"oracle": self._as_oracle()} if oracle else {}),
-            **self.about,
+            **self.record.as_dict(),
             "folder": str(self.folder),
             "done": self.done,
             "bytes_per_round": self.bytes_per_round,
@@ -131,7 +132,13 @@ class View:
         return sum(seconds for _, seconds, _ in self.rounds) / max(len(self.rounds), 1)
 
 
-def view(folder: Path) -> View:
+def read_run(folder: Path) -> StoredRun:
+    """All of a run's numbers, of one moment."""
     with Store.open(folder) as store:
+        return stored_run(store)
+
+
+def stored_run(store: Store) -> StoredRun:
+    with store.snapshot():
         rounds, records, traffic = store.rounds("run"), store.records("run"), store.traffic("run")
-        return View(folder, store.about, rounds, records, traffic, store.analyses)
+        return StoredRun(store.folder, store.record, rounds, records, traffic, store.analyses)

@@ -1,4 +1,4 @@
-"""How do tensors get from one process to another? In a file that both map into memory, so that they travel by name."""
+"""How do tensors get from one process to another? In a file that both map into memory, so that only names travel."""
 
 import fcntl
 import io
@@ -7,7 +7,7 @@ import pickle
 import shutil
 import tempfile
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
@@ -19,35 +19,52 @@ from ...errors import PartitaError
 
 ALIGNMENT = 64
 """Where a tensor begins decides which instructions work on it, and so the last bits of a result."""
+Places = dict[tuple[object, ...], tuple[int, tuple[int, ...], torch.dtype]]
+"""By what identifies a tensor in this process: its offset, shape and type."""
 PREFIX, LOCK = "partita-", "lock"
 SMALL = 1 << 16
 """Bytes below which tensors travel with the message: a file costs more than a copy."""
 
 
 @dataclass(frozen=True)
-class Parcel:
+class Message:
     """An object on its way: its pickle without tensors, and the tensors' bytes, here or in a file."""
 
-    message: bytes
+    pickled: bytes
     size: int
     path: Path | None = None
     inline: bytes = b""
+    places: Places = field(default_factory=dict, compare=False, repr=False)
+    """Where each tensor is among the bytes. Known to the sender alone."""
 
     def discard(self) -> None:
-        """Take the file away; whoever has opened it keeps what is in it."""
+        """Delete the file; whoever has opened it keeps what is in it."""
         if self.path:
             self.path.unlink(missing_ok=True)
 
+    def memory(self) -> Tensor:
+        """The tensors' bytes: where the sender put them if they are in a file, else a copy."""
+        if self.path:
+            # What a receiver writes stays its own.
+            return torch.from_file(str(self.path), shared=False, size=self.size, dtype=torch.uint8)
+        memory = torch.empty(self.size, dtype=torch.uint8)
+        if self.inline:
+            memory.copy_(torch.frombuffer(bytearray(self.inline), dtype=torch.uint8))
+        return memory
 
-def pack(thing: object, folder: Path, *, code: bool = False) -> Parcel:
-    """With `code`, functions that a module does not name can travel too."""
+    def __getstate__(self) -> dict[str, object]:
+        return {**vars(self), "places": {}}
+
+
+def pack(thing: object, folder: Path, *, code: bool = False, known: Message | None = None) -> Message:
+    """With `code`, functions that a module does not name travel too. Tensors that `known` holds do not travel again."""
     target = io.BytesIO()
-    pickler = (_CodePickler if code else _Pickler)(target)
+    pickler = (_CodePickler if code else _Pickler)(target, known.places if known else {})
     pickler.dump(thing)
     size = sum(_padded(tensor) for tensor in pickler.tensors)
     if size <= SMALL:
         padded = (_bytes(tensor).numpy().tobytes().ljust(_padded(tensor), b"\0") for tensor in pickler.tensors)
-        return Parcel(target.getvalue(), size, inline=b"".join(padded))
+        return Message(target.getvalue(), size, inline=b"".join(padded), places=pickler.places)
     handle, name = tempfile.mkstemp(dir=folder)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -65,23 +82,16 @@ def pack(thing: object, folder: Path, *, code: bool = False) -> Parcel:
     except BaseException:
         os.unlink(name)
         raise
-    return Parcel(target.getvalue(), size, Path(name))
+    return Message(target.getvalue(), size, Path(name), places=pickler.places)
 
 
-def unpack(parcel: Parcel) -> Any:
-    """What was packed; large tensors are where the sender put them, not a copy."""
-    if parcel.path:
-        # What a receiver writes stays its own.
-        memory = torch.from_file(str(parcel.path), shared=False, size=parcel.size, dtype=torch.uint8)
-    else:
-        memory = torch.empty(parcel.size, dtype=torch.uint8)
-        if parcel.inline:
-            memory.copy_(torch.frombuffer(bytearray(parcel.inline), dtype=torch.uint8))
-    return _Unpickler(io.BytesIO(parcel.message), memory).load()
+def unpack(message: Message, known: Tensor | None = None) -> Any:
+    """What was packed. `known` is the memory of the message whose tensors did not travel again."""
+    return _Unpickler(io.BytesIO(message.pickled), message.memory(), known).load()
 
 
 def memory_folder() -> Path:
-    """A new folder for parcels: in memory where the system has a place for that, else among temporary files."""
+    """A new folder for messages: in memory where the system has a place for that, else among temporary files."""
     memory = Path("/dev/shm")
     roomy = memory.is_dir() and os.access(memory, os.W_OK) and _free(memory) > 1 << 30
     place = memory if roomy else Path(tempfile.gettempdir())
@@ -113,21 +123,25 @@ def _free(folder: Path) -> int:
 class _SettingAside:
     """A pickler that sets tensors aside, each once."""
 
-    def __init__(self, target: BinaryIO) -> None:
+    def __init__(self, target: BinaryIO, known: Places) -> None:
+        # The mixed-in picklers have no constructor in common that types know of.
         super().__init__(target, protocol=pickle.HIGHEST_PROTOCOL)  # type: ignore[call-arg]
         self.tensors: list[Tensor] = []
-        self._known: dict[tuple[object, ...], tuple[object, ...]] = {}
+        self.places: Places = {}
+        self._known = known
         self._offset = 0
 
     def persistent_id(self, thing: object) -> object:
         if type(thing) is not Tensor:
             return None
         key = (thing.data_ptr(), tuple(thing.shape), thing.stride(), thing.dtype, thing.is_conj(), thing.is_neg())
-        if key not in self._known:
-            self._known[key] = (self._offset, tuple(thing.shape), thing.dtype)
+        if thing.numel() and key in self._known:
+            return "known", *self._known[key]
+        if key not in self.places:
+            self.places[key] = (self._offset, tuple(thing.shape), thing.dtype)
             self._offset += _padded(thing)
             self.tensors.append(thing.detach())
-        return self._known[key]
+        return "own", *self.places[key]
 
 
 class _Pickler(_SettingAside, pickle.Pickler):
@@ -139,17 +153,19 @@ class _CodePickler(_SettingAside, cloudpickle.Pickler):  # type: ignore[misc]
 
 
 class _Unpickler(pickle.Unpickler):
-    def __init__(self, source: BinaryIO, memory: Tensor) -> None:
+    def __init__(self, source: BinaryIO, own: Tensor, known: Tensor | None) -> None:
         super().__init__(source)
-        self._memory = memory
-        self._known: dict[tuple[object, ...], Tensor] = {}
+        self._memories = {"own": own, "known": known}
+        self._made: dict[tuple[object, ...], Tensor] = {}
 
     def persistent_load(self, key: Any) -> Tensor:
-        if key not in self._known:
-            offset, shape, dtype = key
+        if key not in self._made:
+            where, offset, shape, dtype = key
+            memory = self._memories[where]
+            assert memory is not None, "a message refers to another one"
             count = torch.Size(shape).numel() * dtype.itemsize
-            self._known[key] = self._memory[offset : offset + count].view(dtype).view(shape)
-        return self._known[key]
+            self._made[key] = memory[offset : offset + count].view(dtype).view(shape)
+        return self._made[key]
 
 
 def _padded(tensor: Tensor) -> int:

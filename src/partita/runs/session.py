@@ -1,0 +1,212 @@
+"""How is an experiment run so that nothing is lost? In a folder of its own, from which it can go on."""
+
+import datetime
+import os
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ..data.manifests import manifest_of
+from ..errors import PartitaError
+from ..evaluation.scores import used_model
+from ..experiment.description import describe_experiment, differences, rebuild
+from ..experiment.files import trusted
+from ..simulation.events import OnEvent, ignore
+from ..simulation.executor import Executor, executor_of
+from ..simulation.experiment import Experiment, Stage
+from ..simulation.rounds import Checkpoint, rounds
+from ..simulation.setup import Setup
+from ..tensors import Tensors
+from .environment import environment
+from .facts import facts_of
+from .record import RunRecord
+from .recorder import Recorder
+from .states import States
+from .store import Store
+
+COMMIT_EVERY = 1
+MEMORY = 1 << 30
+MOST_CLIENTS = 100_000
+"""Up to so many, a run keeps who has which rows; beyond, where the division came from and its fingerprint."""
+
+
+class Session:
+    """A run that is worked on. Its store is open, its data and networks are loaded once for all that is done."""
+
+    def __init__(self, store: Store, experiment: Experiment, executor: Executor, on_event: OnEvent) -> None:
+        self.store, self.experiment, self.executor, self.on_event = store, experiment, executor, on_event
+        self._setups: dict[str, Setup] = {}
+
+    @classmethod
+    def start(
+        cls,
+        experiment: Experiment,
+        folder: Path,
+        *,
+        commit_every: int = COMMIT_EVERY,
+        memory: int = MEMORY,
+        baselines: Path | None = None,
+        on: Executor | str | None = None,
+        on_event: OnEvent = ignore,
+    ) -> "Session":
+        """A new run in a new folder, before its first round; `baselines` is the folder where its baselines are made."""
+        if commit_every < 1:
+            raise PartitaError(f"A commit every {commit_every} rounds: it must be at least 1.")
+        executor = executor_of(on)
+        data = experiment.data
+        whole = len(data) <= MOST_CLIENTS
+        record = RunRecord(
+            experiment=describe_experiment(experiment),
+            label=experiment.algorithm.label,
+            model=used_model(experiment.algorithm),
+            metric=data.metric,
+            data=data.name,
+            origin=_as_json(data.origin),
+            fingerprint=data.fingerprint,
+            division="whole" if whole else "origin and fingerprint alone: there are too many clients",
+            clients=len(data),
+            names=list(data.names) if whole and list(data.names) != [str(at) for at in range(len(data))] else [],
+            newcomers=sorted(data.newcomers),
+            evaluated=min(len(data), experiment.evaluation_clients),
+            rounds=experiment.rounds,
+            seed=experiment.seed,
+            oracle_validation=experiment.oracle_validation,
+            environment=environment(),
+            started=_now(),
+            commit_every=commit_every,
+            memory=memory,
+            baselines=os.path.relpath(baselines, folder) if baselines else None,
+        )
+        setup = Setup.of(experiment, experiment.stages[-1], experiment.weights)
+        manifest = manifest_of(data) if whole else None
+        session = cls(Store.create(folder, record, facts_of(setup), manifest), experiment, executor, on_event)
+        if len(experiment.stages) == 1:
+            session._setups["run"] = setup
+        return session
+
+    @classmethod
+    def open(
+        cls,
+        folder: Path,
+        experiment: Experiment | None = None,
+        *,
+        like: Experiment | None = None,
+        write: bool = True,
+        trust: bool = False,
+        on: Executor | str | None = None,
+        on_event: OnEvent = ignore,
+    ) -> "Session":
+        """A run that is there. Its experiment is made again, unless the same one is given.
+
+        What it has in common with the experiment `like` is taken from there. With `trust`, functions that the record
+        names by their path are imported.
+        """
+        executor = executor_of(on)
+        store = Store.open(folder, write=write)
+        try:
+            record = store.record
+            description = trusted(record.experiment) if trust else record.experiment
+            found = experiment or rebuild(description, like)
+            if experiment and (changed := differences(record.experiment, _as_json(describe_experiment(experiment)))):
+                raise PartitaError(
+                    f"{folder} holds another experiment: {'; '.join(changed)}. Give the same objects and settings, or "
+                    "choose another folder."
+                )
+            if found.data.fingerprint != record.fingerprint:
+                raise PartitaError(
+                    f"The data are not those that {folder} was started with: values or division differ. Restore "
+                    "the files (PARTITA_DATA), or start a new run."
+                )
+            return cls(store, found, executor, on_event)
+        except BaseException:
+            store.close()
+            raise
+
+    @property
+    def folder(self) -> Path:
+        return self.store.folder
+
+    @cached_property
+    def record(self) -> RunRecord:
+        """As it was when the session began, but for the status."""
+        return self.store.record
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.store.close()
+
+    def beside(self, folder: Path, *, write: bool = False) -> "Session":
+        """Another run, with which this one may have data and network in common."""
+        return Session.open(folder, like=self.experiment, write=write, on=self.executor, on_event=self.on_event)
+
+    def run(self) -> None:
+        """Go on to the last round, from where the run is; one that is done stays as it is."""
+        if self.store.record.done:
+            return
+        self.store.note(status="running")
+        for stage in self.experiment.stages:
+            self._run(stage)
+        self.store.note(status="done", ended=_now())
+
+    def _run(self, stage: Stage) -> None:
+        states = self.states(stage)
+        recorder = Recorder(self.store, stage.name, states, self.record.commit_every)
+        found = self.store.server(stage.name)
+        start = Checkpoint(*found) if found else None
+        try:
+            for ended in rounds(self.setup(stage), self.executor, states, start):
+                recorder.add(ended)
+                self.on_event(ended)
+        except BaseException as problem:
+            recorder.commit()
+            self.store.note(status="interrupted" if isinstance(problem, KeyboardInterrupt) else f"failed: {problem}")
+            raise
+
+    def setup(self, stage: Stage | None = None) -> Setup:
+        """That of a stage, by default the last; it needs the stages before to be done."""
+        stage = stage or self.experiment.stages[-1]
+        if stage.name not in self._setups:
+            self._setups[stage.name] = Setup.of(self.experiment, stage, self._weights_before(stage))
+        return self._setups[stage.name]
+
+    def states(self, stage: Stage | None = None) -> States:
+        """What clients keep in a stage, by default the last."""
+        return States(self.store, (stage or self.experiment.stages[-1]).name, self.record.memory)
+
+    def need_done(self) -> None:
+        record = self.store.record
+        if not record.done:
+            raise PartitaError(
+                f"{self.folder} is not done ({record.status}). Continue it with: partita resume {self.folder}"
+            )
+
+    def _weights_before(self, stage: Stage) -> Tensors:
+        """The weights that a stage starts from: those of the stage before, where there is one."""
+        stages = self.experiment.stages
+        at = [each.name for each in stages].index(stage.name)
+        if at == 0:
+            return self.experiment.weights
+        before = stages[at - 1]
+        found = self.store.server(before.name)
+        if found is None:
+            raise PartitaError(f"{self.folder} is not pretrained yet. Continue it with: partita resume {self.folder}")
+        return self.setup(before).network_weights(found[1])
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+
+
+def _as_json(value: Mapping[str, Any]) -> Any:
+    """As JSON would give it back; what JSON cannot say is text."""
+    if isinstance(value, Mapping):
+        return {str(key): _as_json(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_json(each) for each in value]
+    return value if isinstance(value, str | int | float | bool | None) else str(value)

@@ -25,7 +25,7 @@ def warn(message: str, category: type[Warning] = DegenerateWarning) -> None:
     frame = sys._getframe(1)
     while frame.f_back and frame.f_code.co_filename.startswith(package):
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, category, stacklevel=level - 1)
+    warnings.warn(message, category, stacklevel=level)
 
 
 def unknown(kind: str, given: str, known: Iterable[str]) -> str:

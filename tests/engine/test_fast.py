@@ -609,7 +609,7 @@ def test_whole_simulations_agree(name: str, options: Mapping[str, Any]) -> None:
             participation=0.67,
             batching=BATCHING,
             evaluate_every=2,
-            run_phase=run_phase,
+            engine=run_phase,
             **options,
         )
         for run_phase in (fast.run_phase, reference.run_phase)
@@ -644,7 +644,7 @@ def obstacles(algorithm: Algorithm) -> set[str]:
         found.update(filter(None, [fast.obstacle(phase)]))
         return fast.run_phase(phase, clients, tensors)
 
-    simulate(algorithm, small_network(), DATA, rounds=1, batching=BATCHING, run_phase=note)
+    simulate(algorithm, small_network(), DATA, rounds=1, batching=BATCHING, engine=note)
     return found
 
 

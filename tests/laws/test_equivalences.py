@@ -40,7 +40,8 @@ from partita.errors import DegenerateWarning
 from partita.evaluation.scores import Model
 from partita.randomness import Moment
 from partita.simulation.result import Result
-from partita.simulation.simulate import participants, simulate
+from partita.simulation.samplers import Fraction
+from partita.simulation.simulate import simulate
 from partita.tensors import Tensors, only, under
 from toys import small_federation, small_network
 
@@ -137,7 +138,7 @@ def assert_same_records(one: Result, other: Result, one_model: Model, other_mode
 
 def test_the_set_up_has_early_late_and_absent_clients() -> None:
     """Else the comparisons below would see less than they say."""
-    chosen = [set(participants(4, 0.5, Moment(number, 3, SEED))) for number in range(3)]
+    chosen = [set(Fraction(0.5)(4, Moment(number, 3, SEED))) for number in range(3)]
     assert (chosen[1] | chosen[2]) - chosen[0]
     assert set(range(4)) - (chosen[0] | chosen[1] | chosen[2])
     assert chosen[0] & (chosen[1] | chosen[2])
@@ -428,7 +429,7 @@ def test_e19_one_client_alone_makes_all_methods_local() -> None:
 
 def next_clients(result: Result) -> list[Client]:
     """All clients as they enter the round after the last."""
-    moment = Moment(result.rounds, result.rounds + 1, result.seed)
+    moment = Moment(result.rounds, result.rounds + 1, result.setup.experiment.seed)
     return [
         Client(
             number,

@@ -39,7 +39,8 @@ from partita.core.task import Task
 from partita.engine.reference import run_phase
 from partita.evaluation.scores import measure
 from partita.randomness import Moment
-from partita.simulation.simulate import participants, simulate
+from partita.simulation.samplers import Fraction
+from partita.simulation.simulate import simulate
 from partita.tensors import Tensors, only, prefixed, under
 from toys import small_federation, small_network
 
@@ -72,7 +73,7 @@ def rounds_of(algorithm: Algorithm, *, rounds: int = 3, norm: bool = True, seed:
     state = initial_state(algorithm, first, data.sizes)
     for number in range(rounds):
         moment = Moment(number, rounds, seed)
-        clients = [client(chosen, moment, state) for chosen in participants(len(data), 0.5, moment)]
+        clients = [client(chosen, moment, state) for chosen in Fraction(0.5)(len(data), moment)]
         trained = client_round(algorithm, clients, run_phase)
         state = server_round(algorithm, state, [each.update for each in trained], moment, first, run_phase)
         own |= {each.id: result.own for each, result in zip(clients, trained, strict=True)}
@@ -160,7 +161,7 @@ def test_absent_clients_keep_their_state(algorithm: Algorithm) -> None:
         )
         for rounds in (2, 3)
     )  # fmt: skip
-    present = set(participants(len(SIZES), 0.5, Moment(2, 3, 1)))
+    present = set(Fraction(0.5)(len(SIZES), Moment(2, 3, 1)))
     absent = set(two.own) - present
     assert absent
     for number in absent:

@@ -49,7 +49,8 @@ from partita.engine.reference import run_phase
 from partita.evaluation.scores import measure
 from partita.randomness import Moment
 from partita.simulation.result import Result
-from partita.simulation.simulate import participants, simulate
+from partita.simulation.samplers import Fraction
+from partita.simulation.simulate import simulate
 from partita.tensors import Tensors, network_name
 from toys import small_federation, small_network
 
@@ -282,7 +283,7 @@ def test_a_round_changes_the_state_of_those_who_take_part_and_of_no_other(name: 
     result = run(replace(algorithm, start=watched, finetune=()), rounds=3, evaluate_every=1)
     kept = kept_names(algorithm, result.task, clients_midway(name)[0].initial)
     for number in (1, 2):
-        present = participants(len(DATA), PARTICIPATION, Moment(round=number, rounds=3, seed=SEED))
+        present = Fraction(PARTICIPATION)(len(DATA), Moment(round=number, rounds=3, seed=SEED))
         for client in range(len(DATA)):
             before, after = seen[number, client], seen[number + 1, client]
             if client not in present:
@@ -375,8 +376,10 @@ def test_another_seed_makes_another_run() -> None:
 @pytest.mark.parametrize(("name", "shuffle"), [("fedavg", True), ("fedcp", False)], ids=["order", "noise"])
 def test_clients_and_rounds_have_random_numbers_of_their_own(name: str, shuffle: bool, where: str) -> None:
     """The same data, but another client or round: batches come in another order, and noise is other noise."""
-    client = replace(clients_midway(name)[1], batching=replace(BATCHING, shuffle=shuffle))
+    client = replace(clients_midway(name)[2], batching=replace(BATCHING, shuffle=shuffle))
     other = replace(client, id=0) if where == "client" else replace(client, moment=replace(MIDWAY, round=1))
+    batches = [[set(rows.tolist()) for rows in each.rows(len(each.train), 0)] for each in (client, other)]
+    assert (batches[0] != batches[1]) == shuffle, "the same rows in another order would differ by rounding alone"
     one, another = client_round(ALGORITHMS[name], [client, other], run_phase)
     assert not same(one.tensors, another.tensors)
 

@@ -36,7 +36,8 @@ from partita.core.server import Averaging
 from partita.engine.reference import run_phase
 from partita.randomness import Moment, generator
 from partita.simulation.result import Result
-from partita.simulation.simulate import participants, simulate
+from partita.simulation.samplers import Fraction
+from partita.simulation.simulate import simulate
 from toys import small_federation, small_network
 
 SEED, PARTICIPATION, BATCH = 3, 0.6, 4
@@ -69,7 +70,7 @@ class World:
         return module
 
     def participants(self, number: int) -> list[int]:
-        return participants(len(DATA), PARTICIPATION, Moment(number, self.rounds, SEED))
+        return Fraction(PARTICIPATION)(len(DATA), Moment(number, self.rounds, SEED))
 
     def batches(self, client: int, number: int, epoch: int, purpose: str = "train") -> Iterator[tuple[Tensor, Tensor]]:
         """One epoch; batch norm cannot train on a last batch of one sample."""

@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from partita.runs.models import StoredClients, stored_clients
+from partita.runs.run import start
+from partita.runs.view import view
 
 from cli.test_cli import Ask, ask  # noqa: F401  (a fixture)
 from partita.algorithms.finetune import finetune
@@ -15,10 +18,7 @@ from partita.data.pool import Pool, pool
 from partita.errors import PartitaError
 from partita.evaluation.scores import Record, measure
 from partita.runs.evaluate import ANALYSES, Scope, evaluate
-from partita.runs.models import StoredClients, stored_clients
-from partita.runs.run import start
 from partita.runs.store import Store
-from partita.runs.view import view
 from runs import test_runs
 from runs.test_runs import METHODS, SETTINGS
 

@@ -20,6 +20,9 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given, strategies as st
+from partita.experiment.experiment import make
+from partita.runs.run import resume, start
+from partita.simulation.executors.transport import memory_folder
 from torch import Tensor, nn
 
 from laws.test_laws import ALGORITHMS, brief
@@ -36,15 +39,12 @@ from partita.data.pool import pool
 from partita.data.splits.dirichlet import dirichlet
 from partita.engine import fast
 from partita.errors import DivergedError, PartitaError
-from partita.experiment.experiment import make
 from partita.models.mlp import mlp
 from partita.randomness import Moment
 from partita.runs.database import DATABASE
-from partita.runs.run import resume, start
 from partita.simulation import simulate as simulation
 from partita.simulation.executors import processes
 from partita.simulation.executors.processes import crew, workers_of_machine
-from partita.simulation.executors.transport import memory_folder
 from partita.simulation.jobs import Job
 from partita.simulation.result import Progress, Result
 from partita.simulation.simulate import jobs, simulate

@@ -23,8 +23,6 @@ from ..data.pool import Pool
 from ..data.split import Split
 from ..data.splits.dirichlet import dirichlet
 from ..errors import PartitaError, unknown
-from ..simulation.experiment import Participation
-from ..simulation.samplers import Sampler, sampler
 from ..simulation.tasks import Factory
 
 Settings = Mapping[str, object]
@@ -166,12 +164,6 @@ def _server(value: object, where: str, default: object) -> Server:
     return made
 
 
-def _participation(value: object, where: str, default: object) -> Sampler:
-    if isinstance(value, bool) or not isinstance(value, int | float | str | list | tuple):
-        raise PartitaError(f"{where}: {value!r} is not a participation. For example: {where} = 0.1.")
-    return sampler(value)
-
-
 def _split(value: object, where: str, default: object) -> Split:
     made: Split = value if isinstance(value, Split) else named("splits", value, where)
     return made
@@ -240,7 +232,6 @@ _CONVERSIONS: dict[Any, Callable[[object, str, object], Any]] = {
     Split: _split,
     Factory: _model,
     Server: _server,
-    Participation: _participation,
 }
 
 

@@ -18,6 +18,8 @@ from ..tensors import Tensors
 from .samplers import Sampler, sampler
 from .tasks import Factory
 
+Engine = Literal["fast", "reference"] | RunPhase
+"""How a phase is computed: by the name of an engine of ours, or a function of one's own."""
 Participation = float | str | Sequence[Sequence[int]] | Sampler
 ENGINES: Mapping[str, Callable[[], RunPhase]] = {"fast": fast.remembering, "reference": lambda: reference.run_phase}
 
@@ -71,7 +73,7 @@ class Experiment:
     """At most so many clients are evaluated: of more, a fixed sample."""
     oracle_validation: bool = False
     """Hands test data out as validation data, to repeat publications that did; the result says so."""
-    engine: Literal["fast", "reference"] = "fast"
+    engine: Engine = "fast"
     device: str = "cpu"
 
     def __post_init__(self) -> None:
@@ -123,7 +125,7 @@ class Options(TypedDict, total=False):
     evaluation_batch: int
     evaluation_clients: int
     oracle_validation: bool
-    engine: Literal["fast", "reference"]
+    engine: Engine
     device: str
 
 

@@ -42,7 +42,8 @@ class Setup:
             device=experiment.device,
         )
         tasks = Tasks(experiment.model, experiment.data, experiment.seed, weights, make_task)
-        return cls(experiment, stage, tasks, ENGINES[experiment.engine]())
+        engine = experiment.engine
+        return cls(experiment, stage, tasks, ENGINES[engine]() if isinstance(engine, str) else engine)
 
     @property
     def algorithm(self) -> Algorithm:

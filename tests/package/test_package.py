@@ -23,13 +23,14 @@ ROOT = Path(partita.__file__).parent
 LEVELS = (
     "errors randomness tensors formatting extras registry",
     "core",
-    "algorithms models data",
+    "algorithms servers models data",
     "engine",
     "evaluation",
     "simulation",
     "experiment",
     "runs",
     "report trackers",
+    "api",
     "cli",
 )
 LEVEL = {room: level for level, line in enumerate(LEVELS) for room in line.split()}

@@ -5,7 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from laws.test_laws import ALGORITHMS
+from laws.methods import ALGORITHMS
 from partita.cli.main import app
 from partita.core.batching import Batching
 from partita.experiment.estimate import estimate

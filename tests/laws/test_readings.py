@@ -49,7 +49,7 @@ class World:
     def batches(self, client: int, number: int, epoch: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
         train = DATA[client].train
         order = torch.randperm(len(train), generator=generator(SEED, "train", number, client, epoch))
-        for rows in order.split(BATCH):
+        for rows in (order[at : at + BATCH] for at in range(0, len(order), BATCH)):
             if len(rows) > 1 or not self.norm:
                 yield train.inputs[rows], train.targets[rows]
 
@@ -60,7 +60,7 @@ class World:
             gradients = gradient(module, inputs, targets)
             with torch.no_grad():
                 for name, parameter in module.named_parameters():
-                    parameter -= (rates[name] if rates else RATE) * gradients[name]
+                    parameter.sub_((rates[name] if rates else RATE) * gradients[name])
         return module
 
     def mean(self, states: dict[int, State], weights: Callable[[int], float]) -> State:
@@ -188,7 +188,11 @@ def equations_5_to_8(module: nn.Module, before: State, after: State, joint: bool
         groups = [list(changes)] if joint else [[name] for name in changes]
         for group in groups:
             ranked = sorted(
-                ((float(-value), place, at) for place, n in enumerate(group) for at, value in enumerate(changes[n].flatten()))
+                (
+                    (float(-value), place, at)
+                    for place, n in enumerate(group)
+                    for at, value in enumerate(changes[n].flatten())
+                )
             )
             flat = [torch.zeros(changes[n].numel(), dtype=torch.float64) for n in group]
             for _, place, at in ranked[: max(1, math.ceil(part * len(ranked) - 1e-9))]:

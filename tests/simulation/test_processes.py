@@ -22,7 +22,7 @@ import torch
 from hypothesis import given, strategies as st
 from torch import Tensor, nn
 
-from laws.test_laws import ALGORITHMS, brief
+from laws.methods import ALGORITHMS, brief
 from partita.algorithms.fedavg import fedavg
 from partita.algorithms.fedper import fedper
 from partita.algorithms.flayer import flayer

@@ -14,7 +14,7 @@ from ..core.network import Network
 from ..core.optimizers import SGD
 from ..core.phases import Phase
 from ..core.selectors import NETWORK, below
-from ..core.server import Update
+from ..core.server import Update, in_order
 from ..core.views import PLAIN, View
 from ..randomness import Moment, generator
 from ..tensors import Tensors, prefixed, under
@@ -124,6 +124,6 @@ class CoreModels:
 
     def aggregate(self, state: Tensors, updates: Sequence[Update], moment: Moment, network: Network) -> Tensors:
         new = dict(state)
-        for update in updates:
+        for update in in_order(updates):
             new |= prefixed(f"server/core/{update.client}/", update.values)
         return new

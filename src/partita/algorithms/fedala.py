@@ -36,7 +36,7 @@ def fedala(
     def expand(client: Client) -> Tensors:
         """The weights, their mixture and whether it was ever learned."""
         weights = client.task.weights
-        mixed = only(weights, sorted(top(client.task.network, frozenset(weights))))
+        mixed = only(weights, top(client.task.network, frozenset(weights)))
         mix = {name: torch.full_like(tensor, mix_init) for name, tensor in mixed.items()}
         return weights | prefixed("mix/", mix) | {STARTED: torch.zeros(())}
 

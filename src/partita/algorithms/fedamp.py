@@ -15,7 +15,7 @@ from ..core.optimizers import SGD, Optimizer
 from ..core.penalties import Proximal
 from ..core.phases import Phase
 from ..core.selectors import NETWORK
-from ..core.server import Update
+from ..core.server import Update, in_order
 from ..errors import DegenerateWarning
 from ..randomness import Moment
 from ..tensors import Tensors, prefixed, under
@@ -82,7 +82,7 @@ class MessagePassing:
     def aggregate(self, state: Tensors, updates: Sequence[Update], moment: Moment, network: Network) -> Tensors:
         models = _models(state)
         new = dict(state)
-        for update in updates:
+        for update in in_order(updates):
             old = models.get(update.client, under("server/initial/", state))
             values = {
                 name: torch.where(update.mask[name], value, old[name]) if update.mask and name in update.mask else value

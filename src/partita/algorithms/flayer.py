@@ -60,10 +60,10 @@ def flayer(
         """The head becomes accuracy * own + (1 - accuracy) * received (equation 2)."""
         share = tensors[ACCURACY] if trust is None else trust
         blended: Tensors = {}
-        for name in on.view.place(head)(client.task.network, frozenset(tensors)):
+        for name, tensor in only(tensors, on.view.place(head)(client.task.network, frozenset(tensors))).items():
             own = client.own.get(name)
             # Where the method keeps its own, the received one; where it made another, that.
-            other = client.received[network_name(name)] if tensors[name] is own else tensors[name]
+            other = client.received[network_name(name)] if tensor is own else tensor
             if own is None and agg == "own":
                 own = client.initial[name]
             blended[name] = other if own is None else share * own + (1 - share) * other

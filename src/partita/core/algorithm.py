@@ -194,7 +194,7 @@ def _run(
 def _finish(algorithm: Algorithm, client: Client, before: Tensors, after: Tensors) -> Trained:
     shared = shared_names(algorithm, client.task, after)
     values, mask = algorithm.upload(before, after, client)
-    values = only(values, sorted(shared))
+    values = only(values, shared)
     if mask is not None:
         mask = only(mask, values)
         stray = {n for n, m in mask.items() if m.shape != values[n].shape}
@@ -213,4 +213,4 @@ def _finish(algorithm: Algorithm, client: Client, before: Tensors, after: Tensor
 
 
 def _kept(algorithm: Algorithm, client: Client, after: Tensors) -> Tensors:
-    return only(after, sorted(kept_names(algorithm, client.task, client.initial)))
+    return only(after, kept_names(algorithm, client.task, client.initial))

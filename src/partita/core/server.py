@@ -71,13 +71,18 @@ class Averaging:
         return state | changed | prefixed(PRIVATE, kept)
 
 
+def in_order(updates: Sequence[Update]) -> list[Update]:
+    """By the ids of clients, so that neither a sum nor the order of stored tensors depends on who came first."""
+    return sorted(updates, key=lambda update: update.client)
+
+
 def pseudo_gradient(shared: Tensors, updates: Sequence[Update], weights: str = "samples") -> Tensors:
     """The mean of (old - new) over those who sent an entry, in float64 and in the order of client ids.
 
     Of differences, so that what no client changed stays as it is to the bit; what nobody sent has none.
     """
     found: Tensors = {}
-    ordered = sorted(updates, key=lambda update: update.client)
+    ordered = in_order(updates)
     for name in dict.fromkeys(name for update in ordered for name in update.values):
         sending = [update for update in ordered if name in update.values]
         values = [update.values[name].reshape(-1) for update in sending]

@@ -1,5 +1,6 @@
 """The server's average: against a naive one, and its laws."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,6 +14,7 @@ from partita.core.network import Network
 from partita.core.optimizers import SGD, adam
 from partita.core.server import PRIVATE, Averaging, Update, pseudo_gradient
 from partita.core.task import Task
+from partita.errors import PartitaError
 from partita.randomness import Moment
 from partita.tensors import Tensors, prefixed, under
 from toys import scalar_task
@@ -130,6 +132,39 @@ def test_the_mean_is_taken_in_double_precision() -> None:
     shared = {"w": torch.tensor(0.0)}
     updates = [Update(n, {"w": torch.tensor(v)}, 1, 1) for n, v in enumerate([2.0**24, 1.0, -(2.0**24)])]
     assert pseudo_gradient(shared, updates)["w"].item() == pytest.approx(-1 / 3)
+
+
+@pytest.mark.parametrize("secret", [math.nan, math.inf, -math.inf, 3.0])
+def test_entries_that_were_not_sent_do_not_matter(secret: float) -> None:
+    """Two clients, of which the second sends its first entry only."""
+    shared = {"w": torch.tensor([0.0, 0.0])}
+    updates = [
+        Update(0, {"w": torch.tensor([1.0, 2.0])}, 1, 1),
+        Update(1, {"w": torch.tensor([5.0, secret])}, 3, 1, mask={"w": torch.tensor([True, False])}),
+    ]
+    after = Averaging().aggregate(Averaging().init(shared, [1, 3]), updates, Moment(), NETWORK)
+    assert after["w"].tolist() == [4.0, 2.0]
+
+
+@pytest.mark.parametrize("mask", [[1.0, math.nan], [0.5, 1.0], [1.0, -1.0], [1, 2]], ids=str)
+def test_a_mask_says_yes_or_no(mask: list[float]) -> None:
+    with pytest.raises(PartitaError, match=r"client 7: the mask of 'w' .* 0 or 1"):
+        Update(7, {"w": torch.zeros(2)}, 1, 1, mask={"w": torch.tensor(mask)})
+
+
+def test_a_mask_has_the_shape_of_its_tensor() -> None:
+    with pytest.raises(PartitaError, match=r"client 7: the mask of 'w' has the shape \[3\], the tensor \[2\]"):
+        Update(7, {"w": torch.zeros(2)}, 1, 1, mask={"w": torch.ones(3)})
+
+
+def test_a_mask_of_numbers_is_as_good_as_one_of_booleans() -> None:
+    shared = {"w": torch.zeros(3)}
+    one, other = (
+        pseudo_gradient(shared, [Update(0, {"w": torch.tensor([1.0, 2.0, 3.0])}, 5, 1, mask={"w": mask})])
+        for mask in (torch.tensor([True, False, True]), torch.tensor([1.0, 0.0, 1.0]))
+    )
+    assert torch.equal(one["w"], other["w"])
+    assert one["w"].tolist() == [-1.0, 0.0, -3.0]
 
 
 def test_tensors_keep_their_type() -> None:

@@ -361,11 +361,14 @@ def factors_at(schedule: Schedule, rounds: int, *at: int) -> list[float]:
 
 
 def test_g20_linear_schedule() -> None:
-    """Rises t / 1 in one of 10 rounds, then falls (10 - t) / 9; of 500 rounds the first 50 rise."""
-    ten = [0, 1, 0.888889, 0.777778, 0.666667, 0.555556, 0.444444, 0.333333, 0.222222, 0.111111]
+    """Rises (t + 1) / 2 in one of 10 rounds, then falls (10 - t) / 9; of 500 rounds the first 50 rise.
+
+    The published code rises from 0, so that its first round learns nothing; the rest is the same.
+    """
+    ten = [0.5, 1, 0.888889, 0.777778, 0.666667, 0.555556, 0.444444, 0.333333, 0.222222, 0.111111]
     assert factors_at(linear(0.1), 10, *range(10)) == pytest.approx(ten, abs=6e-7)
-    at = factors_at(linear(0.1), 500, 25, 49, 50, 275, 499)
-    assert at == pytest.approx([0.5, 0.98, 1.0, 0.5, 0.002222], abs=6e-7)
+    at = factors_at(linear(0.1), 500, 0, 25, 49, 50, 275, 499)
+    assert at == pytest.approx([1 / 51, 26 / 51, 50 / 51, 1.0, 0.5, 0.002222], abs=6e-7)
 
 
 def test_g21_step_schedule() -> None:

@@ -57,6 +57,7 @@ def fedala(
     )
     return Algorithm(
         keep=top | below("mix/") | below("fedala/"),
+        mixed=top,
         expand=expand,
         start=start,
         phases=(learn_mixture, _settle, Phase(NETWORK, optimizer, epochs=epochs)),

@@ -8,7 +8,6 @@ from typing import ParamSpec
 
 from torch import Tensor
 
-from ..errors import PartitaError
 from ..randomness import Moment
 from ..tensors import Tensors, network_name, only
 from .client import Client
@@ -58,6 +57,8 @@ class Algorithm:
     """What a client keeps between rounds, of the tensors that `expand` makes: by default what is not shared."""
     personal: Selector | None = None
     """The part of the network that is meant to be personal."""
+    mixed: Selector | None = None
+    """The part of the network that the method itself mixes of own and received weights before it trains."""
     expand: Callable[[Client], Tensors] = weights_of_task
     """All tensors that a client holds before its first round."""
     start: Callable[[Tensors, Client], Tensors] = received_replaces_own
@@ -197,11 +198,6 @@ def _finish(algorithm: Algorithm, client: Client, before: Tensors, after: Tensor
     values = only(values, shared)
     if mask is not None:
         mask = only(mask, values)
-        stray = {n for n, m in mask.items() if m.shape != values[n].shape}
-        if stray:
-            raise PartitaError(
-                f"{algorithm.name}: masks of another shape than their tensors: {', '.join(sorted(stray))}."
-            )
     update = Update(
         client=client.id,
         values=values,

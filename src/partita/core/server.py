@@ -10,6 +10,7 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor
 
+from ..errors import PartitaError
 from ..randomness import Moment
 from ..tensors import Tensors, network_name, prefixed, under
 from .network import Network
@@ -21,13 +22,34 @@ PART = 1 << 15
 
 @dataclass(frozen=True, eq=False)
 class Update:
-    """What a client uploads: values, for each of them perhaps a mask of the entries sent, and its size."""
+    """What a client uploads: values, for each of them perhaps a mask of the entries sent, and its size.
+
+    Masks are boolean, or of 0 and 1. What an entry holds that was not sent means nothing; it may be not a number.
+    """
 
     client: int
     values: Tensors
     samples: int
     batches: int
     mask: Tensors | None = None
+
+    def __post_init__(self) -> None:
+        if self.mask is not None:
+            object.__setattr__(self, "mask", {name: self._checked(name, mask) for name, mask in self.mask.items()})
+
+    def _checked(self, name: str, mask: Tensor) -> Tensor:
+        place = f"The update of client {self.client}: the mask of {name!r}"
+        if name not in self.values:
+            raise PartitaError(f"{place} stands alone. Mask only tensors that are sent.")
+        if mask.shape != self.values[name].shape:
+            shapes = f"has the shape {list(mask.shape)}, the tensor {list(self.values[name].shape)}"
+            raise PartitaError(f"{place} {shapes}. Give each entry of the tensor one of the mask.")
+        if mask.dtype == torch.bool:
+            return mask
+        found = mask.bool()
+        if not torch.equal(found.to(mask.dtype), mask):
+            raise PartitaError(f"{place} holds values that are neither 0 nor 1. Each entry is sent or not: 0 or 1.")
+        return found
 
 
 class Server(Protocol):
@@ -108,8 +130,11 @@ def _mean_change(
     difference = torch.empty_like(wide)
     for value, mask, weight in zip(values, masks, weights, strict=True):
         torch.sub(wide, difference.copy_(value), out=difference)
-        total.add_(difference if mask is None else difference.mul_(mask), alpha=weight)
-        sent = sent + (weight if mask is None else weight * mask)
+        if mask is not None:
+            # Not multiplied by 0: what was not sent may be not a number.
+            difference.masked_fill_(~mask, 0.0)
+        total.add_(difference, alpha=weight)
+        sent = sent + (weight if mask is None else weight * mask.double())
     if isinstance(sent, float):
         return total / sent if sent > 0 else torch.zeros_like(total)
     return torch.where(sent > 0, total / sent.clamp(min=torch.finfo(torch.float64).tiny), 0.0)

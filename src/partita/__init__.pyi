@@ -3,7 +3,6 @@ import typing
 from .core.algorithm import (
     Algorithm as Algorithm,
     client_round as client_round,
-    method as method,
     personalize as personalize,
     server_round as server_round,
 )
@@ -39,7 +38,7 @@ from .core.selectors import (
     satisfying as satisfying,
     where as where,
 )
-from .core.server import Averaging as Averaging, Update as Update
+from .core.server import Aggregation as Aggregation, Server as Server, Update as Update
 from .core.task import Task as Task
 from .core.views import PLAIN as PLAIN, View as View
 from .data.datasets import from_dataset as from_dataset
@@ -49,6 +48,7 @@ from .errors import DegenerateWarning as DegenerateWarning, DivergedError as Div
 from .evaluation.scores import Record as Record, Summary as Summary
 from .experiment.experiment import Experiment as Experiment
 from .models._adapters import with_adapters as with_adapters
+from .signatures import configurable as configurable
 from .simulation.result import Result as Result
 from .simulation.simulate import simulate as simulate
 

@@ -9,10 +9,11 @@ from typing import Any, Literal, get_args
 
 from .errors import PartitaError, unknown
 
-Kind = Literal["algorithms", "models", "data", "splits"]
+Kind = Literal["algorithms", "servers", "models", "data", "splits"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 FOLDERS: dict[Kind, str] = {
     "algorithms": "partita.algorithms",
+    "servers": "partita.servers",
     "models": "partita.models",
     "data": "partita.data.sources",
     "splits": "partita.data.splits",

@@ -12,10 +12,11 @@ from hypothesis.extra import numpy as arrays
 
 from partita.core.network import Network
 from partita.core.optimizers import SGD, adam
-from partita.core.server import PRIVATE, Averaging, Update, pseudo_gradient
+from partita.core.server import PRIVATE, Update, pseudo_gradient
 from partita.core.task import Task
 from partita.errors import PartitaError
 from partita.randomness import Moment
+from partita.servers.averaging import averaging
 from partita.tensors import Tensors, prefixed, under
 from toys import scalar_task
 
@@ -53,7 +54,7 @@ def shared_of(a: Array, b: Array) -> Tensors:
 
 
 def average(shared: Tensors, sent: list[Sent], weights: Weights = "samples", order: list[int] | None = None) -> Tensors:
-    server = Averaging(weights=weights)
+    server = averaging(weights=weights)
     updates = [sent[client].update(client) for client in order or range(len(sent))]
     return server.aggregate(server.init(shared, [1] * len(sent)), updates, Moment(), NETWORK)
 
@@ -122,7 +123,7 @@ def test_weights(weights: Weights, expected: float) -> None:
         Update(0, {"w": torch.tensor(0.0)}, samples=10, batches=3),
         Update(1, {"w": torch.tensor(10.0)}, samples=30, batches=2),
     ]
-    server = Averaging(weights=weights)
+    server = averaging(weights=weights)
     state = server.aggregate({"w": torch.tensor(1.0)}, updates, Moment(), NETWORK)
     assert state["w"].item() == pytest.approx(expected)
 
@@ -142,7 +143,7 @@ def test_entries_that_were_not_sent_do_not_matter(secret: float) -> None:
         Update(0, {"w": torch.tensor([1.0, 2.0])}, 1, 1),
         Update(1, {"w": torch.tensor([5.0, secret])}, 3, 1, mask={"w": torch.tensor([True, False])}),
     ]
-    after = Averaging().aggregate(Averaging().init(shared, [1, 3]), updates, Moment(), NETWORK)
+    after = averaging().aggregate(averaging().init(shared, [1, 3]), updates, Moment(), NETWORK)
     assert after["w"].tolist() == [4.0, 2.0]
 
 
@@ -169,7 +170,7 @@ def test_a_mask_of_numbers_is_as_good_as_one_of_booleans() -> None:
 
 def test_tensors_keep_their_type() -> None:
     shared = {"single": torch.zeros(2), "double": torch.zeros(2, dtype=torch.float64)}
-    server = Averaging(adam(0.1))
+    server = averaging(optimizer=adam(0.1))
     update = Update(0, {name: tensor + 1 for name, tensor in shared.items()}, 1, 1)
     after = server.aggregate(server.init(shared, [1]), [update], Moment(), NETWORK)
     assert {name: after[name].dtype for name in shared} == {"single": torch.float32, "double": torch.float64}
@@ -177,7 +178,7 @@ def test_tensors_keep_their_type() -> None:
 
 def test_a_server_optimizer_follows_the_mean_change() -> None:
     """Momentum 0.5 and rate 0.1 on changes of -1: 0.1, then 0.15."""
-    server, network = Averaging(SGD(0.1, momentum=0.5)), scalar_task(w=0.0).network
+    server, network = averaging(optimizer=SGD(0.1, momentum=0.5)), scalar_task(w=0.0).network
     state = server.init({"w": torch.tensor(0.0, dtype=torch.float64)}, [1])
     for expected in (0.1, 0.25):
         state = server.aggregate(state, [Update(0, {"w": state["w"] + 1}, 1, 1)], Moment(), network)
@@ -186,7 +187,7 @@ def test_a_server_optimizer_follows_the_mean_change() -> None:
 
 def test_what_is_private_never_leaves() -> None:
     shared = {"w": torch.tensor(1.0)}
-    server = Averaging(adam(0.1))
+    server = averaging(optimizer=adam(0.1))
     state = server.init(shared, [1, 2])
     assert under(PRIVATE, state)
     assert server.download(state, 0, Moment()) == shared
@@ -196,5 +197,5 @@ def test_what_is_private_never_leaves() -> None:
 
 
 def test_a_round_without_updates_changes_nothing() -> None:
-    state = Averaging().init({"w": torch.tensor(0.1)}, [1])
-    assert Averaging().aggregate(state, [], Moment(), NETWORK) == state
+    state = averaging().init({"w": torch.tensor(0.1)}, [1])
+    assert averaging().aggregate(state, [], Moment(), NETWORK) == state

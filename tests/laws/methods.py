@@ -21,7 +21,7 @@ from partita.core.algorithm import Algorithm
 from partita.core.optimizers import SGD, Optimizer, adagrad, adam, yogi
 from partita.core.phases import Phase, Stage
 from partita.core.selectors import BODY, INPUT, NETWORK
-from partita.core.server import Averaging
+from partita.servers.averaging import averaging
 
 SERVER_OPTIMIZERS: dict[str, Optimizer] = {
     "adam": adam(0.01),
@@ -42,7 +42,7 @@ AS_MADE: dict[str, Algorithm] = {
     "pfedme carry_theta": pfedme(carry_theta=True),
     "fedrep switched": fedrep(switched=True),
     **{
-        f"{algorithm.name} server {kind}": replace(algorithm, server=Averaging(optimizer))
+        f"{algorithm.name} server {kind}": replace(algorithm, server=averaging(optimizer=optimizer))
         for algorithm in (fedavg(), flayer())
         for kind, optimizer in SERVER_OPTIMIZERS.items()
     },

@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ..core.algorithm import Algorithm, method
+from ..core.algorithm import Algorithm
 from ..core.client import Client
 from ..core.network import Network
 from ..core.optimizers import SGD
@@ -17,12 +17,13 @@ from ..core.selectors import NETWORK, below
 from ..core.server import Update, in_order
 from ..core.views import PLAIN, View
 from ..randomness import Moment, generator
+from ..signatures import configurable
 from ..tensors import Tensors, prefixed, under
 
 RELATIONS, PRIOR, SELF = "relations/all", "apple/prior", "apple/self"
 
 
-@method
+@configurable
 def apple(
     *,
     mu: float = 0.1,

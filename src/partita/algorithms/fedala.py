@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import torch
 
-from ..core.algorithm import Algorithm, method
+from ..core.algorithm import Algorithm
 from ..core.client import Client
 from ..core.network import Network
 from ..core.optimizers import SGD, Optimizer
@@ -13,12 +13,13 @@ from ..core.phases import Phase
 from ..core.samples import Samples
 from ..core.selectors import NETWORK, Selector, below, last_tensors
 from ..core.views import PLAIN, View
+from ..signatures import configurable
 from ..tensors import Tensors, only, prefixed, under
 
 STARTED = "fedala/started"
 
 
-@method
+@configurable
 def fedala(
     *,
     layers: int = 2,

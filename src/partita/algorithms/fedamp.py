@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..core.algorithm import Algorithm, method
+from ..core.algorithm import Algorithm
 from ..core.client import Client
 from ..core.network import Network
 from ..core.optimizers import SGD, Optimizer
@@ -18,10 +18,11 @@ from ..core.selectors import NETWORK
 from ..core.server import Update, in_order
 from ..errors import DegenerateWarning
 from ..randomness import Moment
+from ..signatures import configurable
 from ..tensors import Tensors, prefixed, under
 
 
-@method
+@configurable
 def fedamp(
     *, strength: float = 1.0, alpha: float = 1.0, sigma: float = 100.0, epochs: int = 1, optimizer: Optimizer = SGD(0.1)
 ) -> Algorithm:

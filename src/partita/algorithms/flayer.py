@@ -5,13 +5,14 @@ from typing import Literal
 
 import torch
 
-from ..core.algorithm import Algorithm, method
+from ..core.algorithm import Algorithm
 from ..core.client import Client
 from ..core.optimizers import SGD
 from ..core.phases import Phase, Stage
 from ..core.schedules import Schedule
 from ..core.selectors import HEAD, Selector, below
 from ..errors import PartitaError
+from ..signatures import configurable
 from ..tensors import Tensors, network_name, only, prefixed, under
 from ._layerwise import Layerwise, official_factors, paper_factors
 from ._masks import largest_changes, official_changes
@@ -21,7 +22,7 @@ ACCURACY = "flayer/accuracy"
 BEGAN = "began/"
 
 
-@method
+@configurable
 def flayer(
     *,
     on: Algorithm = fedavg(optimizer=SGD(0.005)),
@@ -47,8 +48,8 @@ def flayer(
     in place of the blend; `auto` leaves the mixture of a method that makes its own (FedALA) alone.
     `variant="official"` does what the published code does: its layers, rates (`middle_rate` 20 for its CNN, or one for
     each middle layer) and masks, a head epoch before each use (in the first round at `first_head_rate`, 0.1 for its
-    ResNet and fastText), and the accuracy of the model it began with. With `everyone`, as there, clients that do not take part initialise too, and
-    keep that. `dilute` averages unsent entries as zeros.
+    ResNet and fastText), and the accuracy of the model it began with. With `everyone`, as there, clients that do not
+    take part initialise too, and keep that. `dilute` averages unsent entries as zeros.
     """
     official = variant == "official"
     if on.predict or not on.view.direct:

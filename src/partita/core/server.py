@@ -3,15 +3,16 @@
 The state is named tensors too: the shared ones, and under `server/` what never leaves it.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Annotated, Literal, Protocol
 
 import torch
 from torch import Tensor
 
 from ..errors import PartitaError
 from ..randomness import Moment
+from ..signatures import at_least, check_fields
 from ..tensors import Tensors, network_name, prefixed, under
 from .network import Network
 from .optimizers import SGD, Optimizer
@@ -32,8 +33,14 @@ class Update:
     samples: int
     batches: int
     mask: Tensors | None = None
+    weight: Annotated[float, at_least(0)] | None = None
+    """What the client itself says that it counts, where the algorithm computes it."""
 
     def __post_init__(self) -> None:
+        try:
+            check_fields(self)
+        except PartitaError as problem:
+            raise PartitaError(f"The update of client {self.client}: {problem}") from problem
         if self.mask is not None:
             object.__setattr__(self, "mask", {name: self._checked(name, mask) for name, mask in self.mask.items()})
 
@@ -52,6 +59,11 @@ class Update:
         return found
 
 
+def in_order(updates: Sequence[Update]) -> list[Update]:
+    """By the ids of clients, so that neither a sum nor the order of stored tensors depends on who came first."""
+    return sorted(updates, key=lambda update: update.client)
+
+
 class Server(Protocol):
     @property
     def sees_single_models(self) -> bool:
@@ -65,13 +77,38 @@ class Server(Protocol):
     def aggregate(self, state: Tensors, updates: Sequence[Update], moment: Moment, network: Network) -> Tensors: ...
 
 
-@dataclass(frozen=True)
-class Averaging:
-    """Follow the weighted mean of the clients' changes with an optimizer; SGD with rate 1 is their average."""
+Rule = Callable[[Tensors, Sequence[Update], Network], Tensors]
+"""What the clients' changes are together: of each tensor that anybody sent, old - new in float64.
 
+Updates come in the order of client ids. An entry that nobody sent has a change of 0.
+"""
+Weights = Literal["samples", "uniform", "batches", "uploaded"]
+
+
+@dataclass(frozen=True)
+class Mean:
+    """The mean change over those who sent an entry, weighted by samples, batches, what clients say, or not at all."""
+
+    weights: Weights = "samples"
+
+    def __call__(self, shared: Tensors, updates: Sequence[Update], network: Network) -> Tensors:
+        return pseudo_gradient(shared, updates, self.weights)
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """A server with one model for all: an optimizer follows what a rule makes of the clients' changes.
+
+    SGD with rate 1 takes the change as it is. Running statistics are means, not weights: they take it always.
+    """
+
+    rule: Rule = Mean()
+    _: KW_ONLY
     optimizer: Optimizer = SGD(1.0)
-    weights: Literal["samples", "uniform", "batches"] = "samples"
     sees_single_models: bool = False
+    name: str = "averaging"
+    settings: Mapping[str, object] = field(default_factory=dict, compare=False)
+    """The arguments of the function that made it."""
 
     def init(self, shared: Tensors, sizes: Sequence[int]) -> Tensors:
         state = {name: tensor.double() for name, tensor in shared.items()}
@@ -82,9 +119,8 @@ class Averaging:
 
     def aggregate(self, state: Tensors, updates: Sequence[Update], moment: Moment, network: Network) -> Tensors:
         shared = self.download(state, -1, moment)
-        gradient = pseudo_gradient(shared, updates, self.weights)
+        gradient = self.rule(shared, in_order(updates), network)
         wide = {name: shared[name].double() for name in gradient}
-        # Running statistics are means, not weights: they have no gradient that an optimizer could follow.
         means = {
             name: wide.pop(name) - gradient.pop(name) for name in list(wide) if network_name(name) in network.buffers
         }
@@ -93,23 +129,18 @@ class Averaging:
         return state | changed | prefixed(PRIVATE, kept)
 
 
-def in_order(updates: Sequence[Update]) -> list[Update]:
-    """By the ids of clients, so that neither a sum nor the order of stored tensors depends on who came first."""
-    return sorted(updates, key=lambda update: update.client)
-
-
-def pseudo_gradient(shared: Tensors, updates: Sequence[Update], weights: str = "samples") -> Tensors:
+def pseudo_gradient(shared: Tensors, updates: Sequence[Update], weights: Weights = "samples") -> Tensors:
     """The mean of (old - new) over those who sent an entry, in float64 and in the order of client ids.
 
     Of differences, so that what no client changed stays as it is to the bit; what nobody sent has none.
     """
     found: Tensors = {}
     ordered = in_order(updates)
-    for name in dict.fromkeys(name for update in ordered for name in update.values):
+    for name in sent_names(ordered):
         sending = [update for update in ordered if name in update.values]
         values = [update.values[name].reshape(-1) for update in sending]
         masks = [None if update.mask is None else update.mask.get(name) for update in sending]
-        each = [1.0 if weights == "uniform" else float(getattr(update, weights)) for update in sending]
+        each = [weight_of(update, weights) for update in sending]
         old = shared[name].reshape(-1)
         parts = [
             _mean_change(
@@ -120,6 +151,25 @@ def pseudo_gradient(shared: Tensors, updates: Sequence[Update], weights: str = "
         ]
         found[name] = torch.cat(parts).view(shared[name].shape) if parts else shared[name].double()
     return found
+
+
+def sent_names(updates: Sequence[Update]) -> list[str]:
+    """The tensors that anybody sent, in the order of the first who did."""
+    return list(dict.fromkeys(name for update in updates for name in update.values))
+
+
+def weight_of(update: Update, weights: Weights) -> float:
+    """How much an update counts in a mean."""
+    if weights == "uniform":
+        return 1.0
+    if weights != "uploaded":
+        return float(getattr(update, weights))
+    if update.weight is None:
+        raise PartitaError(
+            f"The update of client {update.client} has no weight, for the algorithm computes none (Algorithm.weight). "
+            "Weigh by samples, batches or uniformly."
+        )
+    return update.weight
 
 
 def _mean_change(

@@ -2,14 +2,14 @@
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from ..core.algorithm import Algorithm, RunPhase
+from ..core.algorithm import Algorithm, RunPhase, with_server
 from ..core.batching import Batching
-from ..core.server import Averaging
+from ..core.server import Server
 from ..core.task import Buffers
 from ..data.federation import Federation
 from ..engine import fast, reference
@@ -50,7 +50,7 @@ class Experiment:
     seed: int = 0
     participation: float = 1.0
     batching: Batching = Batching()
-    server: Averaging | None = None
+    server: Server | None = None
     """Replaces the server of algorithms that average."""
     pretrain: Pretraining | None = None
     buffers: Buffers = "follow"
@@ -135,9 +135,7 @@ class Experiment:
     def _with_server(self) -> Algorithm:
         if self.server is None:
             return self.algorithm
-        if not isinstance(self.algorithm.server, Averaging):
-            raise PartitaError(f"{self.algorithm.label} has its own server, which cannot be replaced.")
-        return replace(self.algorithm, server=self.server)
+        return with_server(self.algorithm, self.server)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from ..core.algorithm import Algorithm
 from ..core.optimizers import OPTIMIZERS, SGD, Optimizer
 from ..core.schedules import Schedule
 from ..core.selectors import Selector
+from ..core.server import Server
 from ..data.federation import Federation, default_split, federate
 from ..data.pool import Pool
 from ..data.split import Split
@@ -152,6 +153,13 @@ def _algorithm(value: object, where: str, default: object) -> Algorithm:
     return made
 
 
+def _server(value: object, where: str, default: object) -> Server:
+    """Without a name, settings of the average."""
+    named_value = {"name": "averaging", **value} if isinstance(value, Mapping) and "name" not in value else value
+    made: Server = named("servers", named_value, where)
+    return made
+
+
 def _split(value: object, where: str, default: object) -> Split:
     made: Split = value if isinstance(value, Split) else named("splits", value, where)
     return made
@@ -206,6 +214,7 @@ _CONVERSIONS: dict[Any, Callable[[object, str, object], Any]] = {
     Optimizer: _optimizer,
     SGD: _sgd,
     Algorithm: _algorithm,
+    Server: _server,
     Federation: _federation,
     Split: _split,
     Factory: _model,

@@ -6,12 +6,12 @@ from statistics import fmean, pstdev
 from typing import Any, Literal
 
 import torch
+from partita.runs.run import replica, start
 
 from partita.data.distribution import label_counts
 from partita.evaluation.representation import body_features, embedding, layer_cka, layer_similarity, without_head
 from partita.evaluation.scores import Record
 from partita.experiment.describe import describe
-from partita.runs.run import replica, start
 from partita.runs.store import Store
 from partita.simulation.result import Result
 from partita.simulation.traffic import Traffic

@@ -26,7 +26,6 @@ from .api import Run as Run, Runs as Runs, compare as compare, open as open, run
 from .core.algorithm import (
     Algorithm as Algorithm,
     client_round as client_round,
-    method as method,
     personalize as personalize,
     server_round as server_round,
 )
@@ -54,7 +53,7 @@ from .core.selectors import (
     satisfying as satisfying,
     where as where,
 )
-from .core.server import Averaging as Averaging, Server as Server, Update as Update
+from .core.server import Aggregation as Aggregation, Server as Server, Update as Update
 from .core.task import Task as Task
 from .core.views import View as View
 from .data.datasets import from_dataset as from_dataset
@@ -115,6 +114,10 @@ from .models.split_input import split_input as split_input
 from .models.word_transformer import word_transformer as word_transformer
 from .randomness import Moment as Moment
 from .servers.averaging import averaging as averaging
+from .servers.geometric_median import geometric_median as geometric_median
+from .servers.median import median as median
+from .servers.trimmed_mean import trimmed_mean as trimmed_mean
+from .signatures import configurable as configurable
 from .simulation.events import Event as Event, RoundEnded as RoundEnded
 from .simulation.executor import Executor as Executor
 from .simulation.executors.inline import inline as inline

@@ -11,7 +11,8 @@ from hypothesis import given, settings as examples, strategies as st
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from laws.test_laws import ALGORITHMS, BATCHING, DATA
+from laws.methods import ALGORITHMS
+from laws.test_laws import BATCHING, DATA
 from partita import registry
 from partita.algorithms._layerwise import Layerwise, official_factors, paper_factors
 from partita.algorithms.fedper import fedper

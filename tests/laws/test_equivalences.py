@@ -34,11 +34,12 @@ from partita.core.optimizers import SGD
 from partita.core.phases import Phase
 from partita.core.samples import Samples
 from partita.core.selectors import HEAD, NETWORK, NOTHING, last_blocks
-from partita.core.server import Averaging, Update
+from partita.core.server import Update
 from partita.engine.reference import run_phase
 from partita.errors import DegenerateWarning
 from partita.evaluation.scores import Model
 from partita.randomness import Moment
+from partita.servers.averaging import averaging
 from partita.simulation.result import Result
 from partita.simulation.samplers import Fraction
 from partita.simulation.simulate import simulate
@@ -162,7 +163,7 @@ def test_e02_fedper_with_everything_personal_is_local() -> None:
 
 
 def test_e03_fedsim_with_nothing_personal_is_fedavg() -> None:
-    algorithm = replace(fedsim(personal=NOTHING, epochs=2, optimizer=PLAIN_SGD), server=Averaging(SGD(1.0)))
+    algorithm = replace(fedsim(personal=NOTHING, epochs=2, optimizer=PLAIN_SGD), server=averaging(optimizer=SGD(1.0)))
     one, other = run_degenerate(algorithm), run_fedavg()
     assert_equal(one.state, other.state)
     assert_same_server(one, other)
@@ -266,7 +267,7 @@ class WeightedMean:
 
 @pytest.mark.parametrize("participation", [0.5, 1.0])
 def test_e10_following_the_pseudo_gradient_at_rate_1_is_averaging(participation: float) -> None:
-    algorithm = replace(fedavg(epochs=2, optimizer=PLAIN_SGD), server=Averaging(SGD(1.0)))
+    algorithm = replace(fedavg(epochs=2, optimizer=PLAIN_SGD), server=averaging(optimizer=SGD(1.0)))
     one = run(algorithm, participation=participation)
     other = run(replace(algorithm, server=WeightedMean()), participation=participation)
     assert_same_server(one, other)
@@ -410,7 +411,7 @@ def test_e18_lg_fedavg_that_shares_nothing_is_local() -> None:
 
 def test_e18_lg_fedavg_that_shares_everything_is_uniform_fedavg() -> None:
     one = run_degenerate(lg_fedavg(blocks=3, epochs=2, optimizer=PLAIN_SGD))
-    other = run(replace(fedavg(epochs=2, optimizer=PLAIN_SGD), server=Averaging(weights="uniform")))
+    other = run(replace(fedavg(epochs=2, optimizer=PLAIN_SGD), server=averaging(weights="uniform")))
     assert_same_server(one, other)
     assert_same_records(one, other, "before_local")
 

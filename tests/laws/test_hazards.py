@@ -33,7 +33,7 @@ from partita.core.optimizers import SGD, Optimizer, adam, yogi
 from partita.core.phases import Phase
 from partita.core.schedules import Schedule
 from partita.core.selectors import NOTHING
-from partita.core.server import Averaging, Update
+from partita.core.server import Update
 from partita.core.task import Buffers, Task
 from partita.data.federation import Federation, federate
 from partita.data.sources.digits import digits
@@ -45,6 +45,7 @@ from partita.engine.reference import run_phase
 from partita.errors import DegenerateWarning
 from partita.evaluation.scores import summarize
 from partita.randomness import Moment
+from partita.servers.averaging import averaging
 from partita.simulation.result import Result
 from partita.simulation.samplers import Fraction
 from partita.simulation.simulate import simulate
@@ -356,7 +357,7 @@ def test_h13_averaging_equal_tensors_keeps_their_bits(optimizer: Optimizer) -> N
     for _ in range(10):
         naive = naive + value
     assert not torch.equal(naive / 10, value)
-    server, network = Averaging(optimizer), Task(small_network()).network
+    server, network = averaging(optimizer=optimizer), Task(small_network()).network
     state = server.init({"w": value}, [1] * 10)
     updates = [Update(client, {"w": value.clone()}, samples=7 * client + 1, batches=1) for client in range(10)]
     for number in range(3):

@@ -34,11 +34,12 @@ from partita.core.initialization import HeadInit
 from partita.core.optimizers import SGD
 from partita.core.phases import Phase
 from partita.core.selectors import BODY, HEAD, INPUT, NORM, Selector, last_blocks, where
-from partita.core.server import Averaging, Update, pseudo_gradient
+from partita.core.server import Update, Weights, pseudo_gradient
 from partita.core.task import Task
 from partita.engine.reference import run_phase
 from partita.evaluation.scores import measure
 from partita.randomness import Moment
+from partita.servers.averaging import averaging
 from partita.simulation.samplers import Fraction
 from partita.simulation.simulate import simulate
 from partita.tensors import Tensors, only, prefixed, under
@@ -265,7 +266,7 @@ def test_fedamp_messages_are_means(population: int) -> None:
 
 @pytest.mark.parametrize("weights", ["samples", "uniform", "batches"])
 @pytest.mark.parametrize("masked", [False, True])
-def test_averaging_weights_sum_to_one(weights: str, masked: bool) -> None:
+def test_averaging_weights_sum_to_one(weights: Weights, masked: bool) -> None:
     """Clients that agree are followed exactly, whatever their sizes and masks; entries that nobody sent stay."""
     masks = torch.tensor([[1, 1, 0, 0], [0, 1, 1, 0], [1, 0, 0, 0]], dtype=torch.bool)
     target = torch.tensor([0.5, -1.5, 2.0, 4.0], dtype=torch.float64)
@@ -277,7 +278,7 @@ def test_averaging_weights_sum_to_one(weights: str, masked: bool) -> None:
     sent = masks.any(0) if masked else torch.ones(4, dtype=torch.bool)
     expected = torch.where(sent, target, shared["w"])
     assert torch.allclose(shared["w"] - pseudo_gradient(shared, updates, weights)["w"], expected, rtol=0, atol=1e-14)
-    server = Averaging(weights=weights)  # type: ignore[arg-type]
+    server = averaging(weights=weights)
     state = server.aggregate(server.init(shared, [1, 1, 1]), updates, Moment(), Task(small_network()).network)
     assert torch.allclose(state["w"], expected, rtol=0, atol=1e-14)
 

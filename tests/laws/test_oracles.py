@@ -32,9 +32,9 @@ from partita.core.client import Client
 from partita.core.optimizers import SGD, adam
 from partita.core.schedules import DECAY
 from partita.core.selectors import WEIGHTS, last_blocks, where
-from partita.core.server import Averaging
 from partita.engine.reference import run_phase
 from partita.randomness import Moment, generator
+from partita.servers.averaging import averaging
 from partita.simulation.result import Result
 from partita.simulation.samplers import Fraction
 from partita.simulation.simulate import simulate
@@ -416,7 +416,9 @@ PAIRS = {
     "fedbn": Pair(fedbn(epochs=2, optimizer=JOINT), partial(oracle_fedper, personal=("norm1",)), norm=True),
     "fedbabu": Pair(BABU, oracle_fedbabu),
     "fedalt": Pair(ALTERNATE, oracle_fedalt),
-    "fedalt adam": Pair(replace(ALTERNATE, server=Averaging(adam(0.05))), partial(oracle_fedalt, server_adam=True)),
+    "fedalt adam": Pair(
+        replace(ALTERNATE, server=averaging(optimizer=adam(0.05))), partial(oracle_fedalt, server_adam=True)
+    ),
     "fedrep": Pair(REPRESENTATION(), partial(oracle_fedrep, switched=False)),
     "fedrep switched": Pair(REPRESENTATION(switched=True), partial(oracle_fedrep, switched=True)),
     "fedsim": Pair(PERSONAL_MIDDLE, oracle_fedsim),

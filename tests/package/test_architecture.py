@@ -4,6 +4,7 @@ import ast
 from pathlib import Path
 
 import pytest
+
 from package.test_package import LEVEL, LEVELS, MODULES, ROOT, own_imports
 
 DESIGN = Path(__file__).resolve().parents[2] / "docs" / "design.md"

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
+from partita.runs.run import start
+from partita.runs.view import view
 
 from browser import CHROMIUM, Browser, browser
 from partita.cli.main import main
@@ -25,9 +27,7 @@ from partita.report.sampling import evenly
 from partita.report.scale import Axis, Scale, axis, size_axis, ticks, whole_axis
 from partita.report.sections.curves import curve
 from partita.report.study import study
-from partita.runs.run import start
 from partita.runs.target import Spent, reached, spent
-from partita.runs.view import view
 from studies import SETTINGS, make_runs, write_run
 
 SECTIONS = [

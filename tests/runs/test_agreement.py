@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
+from partita.runs.view import view
 
 import partita
 from partita.cli.main import main
@@ -23,7 +24,6 @@ from partita.report.study import Method, Replica, Study, study
 from partita.runs.gains import gains_of
 from partita.runs.scores import scores_of
 from partita.runs.target import Spent, reached
-from partita.runs.view import view
 from studies import make_runs, write_run
 
 NAMED = [{"name": "local", "run": "../base", "model": "before_local", "label": "local"}]

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from partita.runs.view import View
 
 from partita.errors import PartitaError
 from partita.evaluation.scores import Model, Record
 from partita.runs.changes import Change, by_rank, changes, sizes, violin
 from partita.runs.target import Spent, reached
-from partita.runs.view import View
 from partita.simulation.traffic import Traffic
 
 

@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from partita.runs.view import View
 
 from partita.errors import PartitaError
 from partita.evaluation.scores import Record
 from partita.runs.grouping import grouped
 from partita.runs.scores import scores_of
-from partita.runs.view import View
 
 
 def run(folder: str, right: int, *, rate: float = 0.1, seed: int = 0, label: str = "fedper", **about: Any) -> View:

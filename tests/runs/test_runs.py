@@ -26,6 +26,9 @@ import pytest
 import safetensors.torch
 import torch
 from hypothesis import HealthCheck, given, settings as examples, strategies as st
+from partita.experiment.experiment import make
+from partita.runs.run import BUDGET, find_runs, resume, start
+from partita.runs.view import view
 from torch import Tensor, nn
 
 from partita import registry
@@ -37,14 +40,11 @@ from partita.data.split import ROLES
 from partita.data.splits.manifest import manifest as manifest_split
 from partita.errors import DivergedError, PartitaError
 from partita.evaluation.scores import Record
-from partita.experiment.experiment import make
 from partita.runs import facts, run as runs
 from partita.runs.blobs import pack, unpack
 from partita.runs.database import DATABASE, lock
-from partita.runs.run import BUDGET, find_runs, resume, start
 from partita.runs.states import States
 from partita.runs.store import FORMAT, Store
-from partita.runs.view import view
 from partita.simulation.jobs import Job, Outcome, Workshop
 from partita.simulation.result import Progress, Result
 from partita.simulation.traffic import Traffic

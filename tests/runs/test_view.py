@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from partita.runs.view import View
 
 from partita.evaluation.scores import Record
-from partita.runs.view import View
 
 
 def run(metric: str, scores: dict[int, tuple[int, int]]) -> View:

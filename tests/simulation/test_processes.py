@@ -25,7 +25,7 @@ from partita.runs.run import resume, start
 from partita.simulation.executors.transport import memory_folder
 from torch import Tensor, nn
 
-from laws.test_laws import ALGORITHMS, brief
+from laws.methods import ALGORITHMS, brief
 from partita.algorithms.fedavg import fedavg
 from partita.algorithms.fedper import fedper
 from partita.algorithms.flayer import flayer

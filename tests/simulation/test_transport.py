@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings as examples, strategies as st
+from partita.simulation.executors.transport import ALIGNMENT, SMALL, claim, memory_folder, pack, unpack
 from torch import Tensor, nn
 
 from partita.errors import PartitaError
-from partita.simulation.executors.transport import ALIGNMENT, SMALL, claim, memory_folder, pack, unpack
 
 KINDS = (
     torch.float64,

@@ -12,6 +12,7 @@ from ..core.algorithm import Algorithm
 from ..core.optimizers import OPTIMIZERS, SGD, Adaptive
 from ..core.schedules import Schedule
 from ..core.selectors import Selector
+from ..core.server import Aggregation
 from ..data.federation import Federation
 from ..data.split import Split
 from ..errors import PartitaError
@@ -90,7 +91,7 @@ def plain(value: object) -> Any:
         return str(value)
     if isinstance(value, SGD | Adaptive):
         return optimizer_settings(value)
-    if isinstance(value, Algorithm | Split):
+    if isinstance(value, Algorithm | Aggregation | Split):
         return {"name": value.name, **{key: plain(each) for key, each in value.settings.items()}}
     if isinstance(value, list | tuple):
         return [plain(each) for each in value]
@@ -121,9 +122,9 @@ def _default(parameter: inspect.Parameter) -> Any:
 
 def _field(name: str, value: object) -> Any:
     if isinstance(value, Algorithm):
-        return _algorithm(value)
+        return _configured("algorithms", value)
     if isinstance(value, Pretraining):
-        return {"algorithm": _algorithm(value.algorithm), "rounds": value.rounds}
+        return {"algorithm": _configured("algorithms", value.algorithm), "rounds": value.rounds}
     if isinstance(value, Federation):
         if value.settings is None:
             return {PYTHON: value.name, "fingerprint": value.fingerprint}
@@ -131,7 +132,13 @@ def _field(name: str, value: object) -> Any:
     if name == "model":
         return _model(value)
     if name == "server":
-        return None if value is None else _server(value)
+        return (
+            None
+            if value is None
+            else _configured("servers", value)
+            if isinstance(value, Aggregation)
+            else _python(type(value).__name__, value)
+        )
     if name == "participation":
         return None
     if name == "weights":
@@ -141,15 +148,14 @@ def _field(name: str, value: object) -> Any:
     return plain(value)
 
 
-def _algorithm(algorithm: Algorithm) -> Any:
+def _configured(kind: registry.Kind, made: Algorithm | Aggregation) -> Any:
     try:
-        settings = plain(algorithm)
-        again = named("algorithms", settings, "algorithm")
+        settings = plain(made)
+        again = named(kind, settings, kind)
     except (PartitaError, TypeError):
-        return _python(algorithm.label, algorithm)
-    # An algorithm may have been changed after it was made.
-    same = fingerprint(again) == fingerprint(algorithm)
-    return settings if same else _python(algorithm.label, algorithm)
+        return _python(made.name, made)
+    # It may have been changed after it was made.
+    return settings if fingerprint(again) == fingerprint(made) else _python(made.name, made)
 
 
 def _model(model: object) -> Any:
@@ -160,21 +166,6 @@ def _model(model: object) -> Any:
         return {"name": name, **plain(given)} if known is function else _python(name, model)
     except PartitaError:
         return _python(name, model)
-
-
-def _server(server: object) -> Any:
-    for name in registry.names("servers"):
-        parameters = inspect.signature(registry.get("servers", name)).parameters
-        if all(hasattr(server, key) for key in parameters):
-            settings = {"name": name}
-            try:
-                settings |= {key: plain(getattr(server, key)) for key in parameters}
-                again = named("servers", settings, "server")
-            except PartitaError:
-                continue
-            if fingerprint(again) == fingerprint(server):
-                return settings
-    return _python(type(server).__name__, server)
 
 
 def _python(name: str, value: object) -> dict[str, str]:

@@ -228,10 +228,10 @@ _CONVERSIONS: dict[Any, Callable[[object, str, object], Any]] = {
     Optimizer: _optimizer,
     SGD: _sgd,
     Algorithm: _algorithm,
+    Server: _server,
     Federation: _federation,
     Split: _split,
     Factory: _model,
-    Server: _server,
 }
 
 

@@ -1,1 +1,1 @@
-"""How does a server aggregate? One file for each rule: file name = function name = its name in settings."""
+"""One file per way to aggregate: file name = function name = CLI name; keyword arguments are the settings."""

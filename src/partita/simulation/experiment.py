@@ -1,15 +1,15 @@
 """What is run? An experiment: a method, a network, data, and the protocol that decides everything else."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Literal, TypedDict
 
 from torch import nn
 
-from ..core.algorithm import Algorithm, RunPhase
+from ..core.algorithm import Algorithm, RunPhase, with_server
 from ..core.batching import Batching
 from ..core.objectives import Loss, Measure
-from ..core.server import Averaging, Server
+from ..core.server import Server
 from ..core.task import Buffers
 from ..data.federation import Federation
 from ..engine import fast, reference
@@ -101,9 +101,7 @@ class Experiment:
     def _with_server(self) -> Algorithm:
         if self.server is None:
             return self.algorithm
-        if not isinstance(self.algorithm.server, Averaging):
-            raise PartitaError(f"{self.algorithm.label} has its own server, which cannot be replaced.")
-        return replace(self.algorithm, server=self.server)
+        return with_server(self.algorithm, self.server)
 
 
 class Options(TypedDict, total=False):

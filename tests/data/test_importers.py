@@ -287,6 +287,12 @@ def test_pfllib_without_a_configuration(tmp_path: Path) -> None:
     assert len(pfllib(path=str(tmp_path / "mnist")).client_names) == 2
 
 
+def test_other_files_beside_those_of_pfllib_are_left_alone(tmp_path: Path) -> None:
+    pfllib_files(tmp_path / "mnist", clients=2)
+    (tmp_path / "mnist/train/².npz").touch()
+    assert pfllib(path=str(tmp_path / "mnist")).client_names == ("0", "1")
+
+
 def put(path: Path, content: object) -> None:
     with path.open("wb") as file:
         np.savez_compressed(file, data=content)  # type: ignore[arg-type]
@@ -299,6 +305,18 @@ BAD_PFLLIB: dict[str, tuple[Callable[[Path], object], str]] = {
     "fewer than configured": (
         lambda root: (root / "config.json").write_text('{"num_clients": 20}'),
         r"files for 3 clients, but there should be 0\.npz to 19\.npz",
+    ),
+    "number that is none": (
+        lambda root: (root / "config.json").write_text('{"num_clients": "three"}'),
+        r"config\.json: num_clients is 'three', not a whole number above 0",
+    ),
+    "classes that are none": (
+        lambda root: (root / "config.json").write_text('{"num_classes": -5}'),
+        r"config\.json: num_classes is -5, not a whole number above 0",
+    ),
+    "nested too deep": (
+        lambda root: (root / "config.json").write_text("[" * 200_000),
+        r"config\.json cannot be read as JSON",
     ),
     "bad configuration": (lambda root: (root / "config.json").write_text("[]"), r"config\.json cannot be read as JSON"),
     "other object": (lambda root: put(root / "train/1.npz", {"x": X}), r"1\.npz does not hold arrays x and y"),

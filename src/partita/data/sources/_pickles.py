@@ -9,7 +9,6 @@ import io
 import math
 import pickletools
 import re
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NoReturn
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from ...errors import PartitaError
-from ..arrays import reading
+from ..arrays import open_zip, reading
 from ..pool import Array
 
 # As pickles name them; numpy's inner modules were renamed in version 2.
@@ -83,7 +82,7 @@ def unpickle(content: bytes, where: Path | str) -> object:
 
 def load_pickled_npz(path: Path, key: str) -> object:
     """The one object that numpy pickled into an .npz file under a key."""
-    with reading(path, "an .npz file"), zipfile.ZipFile(path) as archive:
+    with reading(path, "an .npz file"), open_zip(path) as archive:
         if f"{key}.npy" not in archive.namelist():
             raise ValueError(f"it has no {key!r}")
         stream = io.BytesIO(archive.read(f"{key}.npy"))

@@ -65,9 +65,14 @@ def owners_of(clients: Lists, count: int) -> tuple[Indices, Indices]:
 
 
 def _indices(given: Sequence[int], count: int, what: str) -> Indices:
-    rows = np.asarray(given, dtype=np.int64).reshape(-1)
-    if len(wrong := rows[(rows < 0) | (rows >= count)]):
+    listed = np.asarray(given).reshape(-1)
+    # Of objects where a number is too large for numpy; of no type where nothing is given.
+    if len(listed) and listed.dtype.kind not in "iuO":
+        raise PartitaError(f"The rows of {what} are of type {listed.dtype}. Give the numbers of rows.")
+    wrong = [row for row in listed.tolist() if not isinstance(row, int) or not 0 <= row < count]
+    if wrong:
         raise PartitaError(f"The rows of {what} include {wrong[0]}, but there are {count} rows.")
+    rows = listed.astype(np.int64)
     if len(np.unique(rows)) != len(rows):
         raise PartitaError(f"The rows of {what} include one twice.")
     return rows

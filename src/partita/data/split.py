@@ -103,9 +103,10 @@ def by_class(pool: Pool, rows: Rows | None = None) -> list[Rows]:
     """The rows of each class, in the order of the data."""
     if pool.kind != "classification":
         raise PartitaError(f"{pool.name} has no classes to split by. Take iid, quantity or natural.")
-    labels = pool.targets.numpy()
     chosen = np.arange(len(pool)) if rows is None else rows
-    return [chosen[labels[chosen] == label] for label in range(pool.classes)]
+    labels = pool.targets.numpy()[chosen]
+    counts = np.bincount(labels, minlength=pool.classes)
+    return np.split(chosen[np.argsort(labels, kind="stable")], np.cumsum(counts)[:-1])
 
 
 def top_up_(parts: list[Rows], least: int, draw: np.random.RandomState) -> int:

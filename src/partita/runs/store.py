@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import astuple, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from ..errors import PartitaError
 from ..evaluation.scores import Record
 from ..simulation.traffic import Traffic
 from ..tensors import Tensors
 from .blobs import checked, checksum, joined, pack, parts_of, unpack
-from .database import DATABASE, Lock, connect, explained, lock
+from .database import DATABASE, connect, explained, lock
 from .record import FORMAT, RunRecord
 
 UNFINISHED = "new.sqlite"
@@ -57,7 +57,7 @@ class Commit:
 class Store:
     """The database of one run. Whoever writes holds a lock, so that two processes cannot work on one run."""
 
-    def __init__(self, folder: Path, connection: sqlite3.Connection, held: Lock | None) -> None:
+    def __init__(self, folder: Path, connection: sqlite3.Connection, held: IO[str] | None) -> None:
         self.folder, self._connection, self._lock = folder, connection, held
         self.closed = False
 
@@ -97,7 +97,7 @@ class Store:
             os.replace(folder / UNFINISHED, folder / DATABASE)
             return cls(folder, connect(folder, write=True), held)
         except BaseException:
-            held.release()
+            held.close()
             raise
 
     @classmethod
@@ -109,7 +109,7 @@ class Store:
             store = cls(folder, connect(folder, write=write), held)
         except BaseException:
             if held:
-                held.release()
+                held.close()
             raise
         try:
             _ = store.record
@@ -123,7 +123,7 @@ class Store:
             self.closed = True
             self._connection.close()
             if self._lock:
-                self._lock.release()
+                self._lock.close()
 
     def __enter__(self) -> "Store":
         return self

@@ -48,7 +48,7 @@ def rebuild(description: Mapping[str, Any], like: Experiment | None = None) -> E
             "with the same objects and the same folder."
         )
     if like:
-        return dataclasses.replace(like, **arguments(Experiment, given, ""))
+        return dataclasses.replace(like, **arguments(Experiment, given, "", complete=False))
     return make({key: value for key, value in given.items() if value not in (None, {})})
 
 

@@ -15,7 +15,8 @@ from .data.federation import Federation
 from .data.pool import Pool
 from .errors import PartitaError
 from .evaluation.comparison import Comparison, compare as compare_scores
-from .evaluation.scores import Model, Summary
+from .evaluation.scores import Summary
+from .evaluation.variants import Variant
 from .extras import optional
 from .report.report import write_report
 from .runs.complete import complete
@@ -53,17 +54,17 @@ class Run:
         """Everything that is stored but tensors, as of one moment."""
         return read_run(self.folder)
 
-    def score(self, model: Model | None = None) -> Summary:
+    def score(self, variant: Variant | None = None) -> Summary:
         """The score on test data over the clients that train, after the last evaluated round."""
-        found = self.stored.summaries().get(model or self.stored.record.model)
+        found = self.stored.summaries().get(variant or self.stored.record.variant)
         if found is None:
-            raise PartitaError(f"{self.folder} has no score of {model or 'its model'} yet.")
+            raise PartitaError(f"{self.folder} has no score of {variant or 'its model'} yet.")
         return found
 
-    def scores(self, model: Model | None = None) -> dict[str, float]:
+    def scores(self, variant: Variant | None = None) -> dict[str, float]:
         """Each client's score on test data, by the client's name."""
         name_of = self.stored.record.name_of
-        return {name_of(client): score for client, score in self.stored.scores(model).items()}
+        return {name_of(client): score for client, score in self.stored.scores(variant).items()}
 
     def gains(self) -> list[Gain]:
         """Over the floor and every baseline."""
@@ -138,9 +139,9 @@ class Runs(Sequence[Run]):
     def __repr__(self) -> str:
         return f"Runs({str(self.folder)!r}: {len(self)} seeds)"
 
-    def score(self, model: Model | None = None) -> list[Summary]:
+    def score(self, variant: Variant | None = None) -> list[Summary]:
         """One for each seed."""
-        return [run.score(model) for run in self]
+        return [run.score(variant) for run in self]
 
     def table(self) -> Any:
         """All records with their seed: a pandas data frame if pandas is installed, else a list of dictionaries."""

@@ -64,7 +64,7 @@ def print_comparison(runs: "Mapping[str, StoredRun]", gains: "Mapping[str, list[
         "method", "test accuracy", "worst decile", "floor", "over local", "hurt", "over global", "hurt", "MB/round"
     )
     for name, run in runs.items():
-        summary = run.summaries()[run.record.model]
+        summary = run.summaries()[run.record.variant]
         known = {gain.over: gain for gain in gains[name]}
         against = [
             (change(known[over].mean, "accuracy"), str(len(known[over].hurt))) if over in known else ("-", "-")

@@ -16,7 +16,8 @@ from ..formatting import MINUS
 
 if TYPE_CHECKING:
     from ..data.federation import Federation
-    from ..evaluation.scores import Model, Summary
+    from ..evaluation.scores import Summary
+    from ..evaluation.variants import Variant
     from ..experiment.describe import Description
     from ..experiment.estimate import Estimate
     from ..runs.stored import StoredRun
@@ -138,16 +139,16 @@ def print_run(run: "StoredRun", *, oracle: bool = False) -> None:
     )
     if run.evaluated:
         output.print(f"After round {run.evaluated[-1]}:")
-        newcomers = run.summaries(newcomers=True).get(record.model)
-        _print_scores(record.metric, dict(run.summaries()), record.model, newcomers)
+        newcomers = run.summaries(newcomers=True).get(record.variant)
+        _print_scores(record.metric, dict(run.summaries()), record.variant, newcomers)
         _print_sample(record.evaluated, record.clients)
         chosen = run.chosen_round
         if chosen is not None and chosen != run.evaluated[-1]:
-            reached = spread(run.summaries(chosen)[record.model], record.metric)
+            reached = spread(run.summaries(chosen)[record.variant], record.metric)
             output.print(f"Round {chosen} is best on validation data; its test {record.metric}: {reached}")
         best = run.oracle_round if oracle else None
         if best is not None:
-            reached = spread(run.summaries(best)[record.model], record.metric)
+            reached = spread(run.summaries(best)[record.variant], record.metric)
             output.print(f"[bold]Oracle:[/] round {best} is best on the test data themselves: {reached}")
     if record.oracle_validation:
         output.print(ORACLE)
@@ -173,7 +174,7 @@ def print_target(run: "StoredRun", target: float, reached: "Spent | None") -> No
 def print_runs(runs: "list[StoredRun]") -> None:
     rows = table("run", "method", "data", "rounds", "score", "status")
     for run in runs:
-        used = run.summaries().get(run.record.model)
+        used = run.summaries().get(run.record.variant)
         rows.add_row(
             escape(str(run.folder)),
             escape(run.record.label),
@@ -185,9 +186,9 @@ def print_runs(runs: "list[StoredRun]") -> None:
     output.print(rows)
 
 
-def _print_scores(metric: str, models: "Mapping[Model, Summary]", used: str, newcomers: "Summary | None") -> None:
+def _print_scores(metric: str, models: "Mapping[Variant, Summary]", used: str, newcomers: "Summary | None") -> None:
     rows = table(f"test {metric}", "mean ± spread", "all samples", "worst decile", "quantiles 10 | 25 | 50 | 75 | 90 %")
-    order: tuple[Model, ...] = ("initial", "before_local", "after_local", "after_finetune")
+    order: tuple[Variant, ...] = ("initial", "before_local", "after_local", "after_finetune")
     named = {
         model.replace("_", " ") + (" *" if model == used else ""): models[model] for model in order if model in models
     }

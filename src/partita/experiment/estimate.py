@@ -14,7 +14,8 @@ from ..core.client import Client
 from ..core.phases import Phase, Stage
 from ..data.federation import Federation
 from ..engine.fast import run_phase
-from ..evaluation.scores import Model, measure_all
+from ..evaluation.scores import measure_all
+from ..evaluation.variants import Variant
 from ..simulation.executors.processes import workers_of_machine
 from ..simulation.experiment import Experiment
 from ..simulation.setup import Setup
@@ -168,13 +169,13 @@ def _steps(stages: Sequence[Stage], client: Client) -> int:
 def _seconds_per_sample(setup: Setup, client: Client, trained: Trained) -> tuple[float, float]:
     """Of measuring what a client learned; and of measuring what it begins the next round with."""
     algorithm, samples = setup.algorithm, setup.data[client.id].test.take(slice(0, EVALUATED))
-    models: dict[Model, Tensors] = {"before_local": begin(algorithm, client)}
+    models: dict[Variant, Tensors] = {"before_local": begin(algorithm, client)}
     if kept_names(algorithm, client.task, client.initial):
         models["initial"] = begin(algorithm, replace(client, own={}))
     if algorithm.finetune:
         [models["after_finetune"]] = personalize(algorithm, [_short(client, BATCHES[0])], run_phase)
 
-    def measure(models: Mapping[Model, Tensors]) -> object:
+    def measure(models: Mapping[Variant, Tensors]) -> object:
         fresh = samples.alone(client.task.layout, client.task.device)
         return measure_all(algorithm, client, models, fresh, setup.experiment.evaluation_batch)
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from ..errors import PartitaError
 from ..evaluation.metric import Metric
-from ..evaluation.scores import Model, Record, Summary
+from ..evaluation.scores import Record, Summary
+from ..evaluation.variants import Variant
 from ..runs.gains import Gain, gains_over, named_baselines, over_floor
 from ..runs.grouping import grouped
 from ..runs.stored import StoredRun, read_run
@@ -25,16 +26,16 @@ class Replica:
     """One run and one of its models, on clients that train."""
 
     run: StoredRun
-    model: Model
+    variant: Variant
 
     @property
     def last(self) -> dict[int, Record]:
         """By client, on test data, after the last round that was evaluated."""
-        return self.run.tested(self.model)
+        return self.run.tested(self.variant)
 
     @property
     def summary(self) -> Summary | None:
-        return self.run.summaries().get(self.model)
+        return self.run.summaries().get(self.variant)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,18 +134,18 @@ def study(folders: Sequence[Path]) -> Study:
     )
     named = {name for known in references.values() for name in known}
     names = (*(name for name in BASELINES if name in named), *sorted(named - set(BASELINES)))
-    reported = {(each.folder, each.record.model) for each in runs}
+    reported = {(each.folder, each.record.variant) for each in runs}
     baselines = _baselines(references.values(), reported, len(methods))
     return Study(Metric(metrics[0]), methods, baselines, names, (*_divisions(methods), *lost))
 
 
 def replica(of: StoredRun) -> Replica:
     """With the model that its method is meant to be used with."""
-    return Replica(of, of.record.model)
+    return Replica(of, of.record.variant)
 
 
 def _gains(of: StoredRun, references: Mapping[str, Replica]) -> dict[str, Gain]:
-    return gains_over(of, {name: (each.run, each.model) for name, each in references.items()})
+    return gains_over(of, {name: (each.run, each.variant) for name, each in references.items()})
 
 
 def _resolved(folder: Path) -> Path:
@@ -172,13 +173,13 @@ def _references(
 
 
 def _baselines(
-    references: Iterable[Mapping[str, Replica]], reported: set[tuple[Path, Model]], first: int
+    references: Iterable[Mapping[str, Replica]], reported: set[tuple[Path, Variant]], first: int
 ) -> tuple[Method, ...]:
     """Each run once, however many methods are measured against it."""
     found: dict[str, dict[Path, Replica]] = {}
     for known in references:
         for name, each in known.items():
-            if (each.run.folder, each.model) not in reported:
+            if (each.run.folder, each.variant) not in reported:
                 found.setdefault(name, {})[each.run.folder] = each
     return tuple(
         Method(name, first + number, tuple(runs.values()), tuple({} for _ in runs))

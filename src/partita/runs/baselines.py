@@ -14,7 +14,7 @@ from ..core.algorithm import Algorithm
 from ..core.optimizers import SGD, Adaptive
 from ..core.schedules import CONSTANT
 from ..errors import DegenerateWarning, PartitaError
-from ..evaluation.scores import Model
+from ..evaluation.variants import Variant
 from ..simulation.events import under
 from ..simulation.experiment import Experiment
 from .folders import BASELINES
@@ -26,11 +26,11 @@ FINETUNE_EPOCHS = 5
 
 @dataclass(frozen=True, eq=False)
 class Baseline:
-    """One experiment, and which of its models serve as baselines, by name: (model, label)."""
+    """One experiment, and which of its models serve as baselines, by name: (variant, label)."""
 
     name: str
     experiment: Experiment
-    models: Mapping[str, tuple[Model, str]]
+    models: Mapping[str, tuple[Variant, str]]
 
 
 class _Training(TypedDict):
@@ -94,9 +94,9 @@ def add_baselines(session: Session, place: Path | None = None) -> list[dict[str,
             except PartitaError as problem:
                 failed += [{"name": name, "problem": str(problem)} for name in baseline.models]
                 continue
-        for name, (model, label) in baseline.models.items():
+        for name, (variant, label) in baseline.models.items():
             run = folder if name in own else where
-            found.append({"name": name, "run": os.path.relpath(run, folder), "model": model, "label": label})
+            found.append({"name": name, "run": os.path.relpath(run, folder), "variant": variant, "label": label})
     session.store.add_analysis("baselines", found)
     session.store.add_analysis("baselines_failed", failed)
     return found

@@ -11,7 +11,8 @@ from typing import Literal
 import numpy as np
 
 from ..errors import PartitaError
-from ..evaluation.scores import Model, quantile
+from ..evaluation.scores import quantile
+from ..evaluation.variants import Variant
 from .gains import gain
 from .stored import StoredRun
 
@@ -52,16 +53,16 @@ class Violin:
     density: list[float]
 
 
-def changes(run: StoredRun, baseline: StoredRun, model: Model | None = None) -> list[Change]:
+def changes(run: StoredRun, baseline: StoredRun, variant: Variant | None = None) -> list[Change]:
     """For each client with test samples in both runs, after their last rounds; newcomers are left out.
 
-    Of the models that the methods are meant to be used with, or of the baseline's `model`.
+    Of the models that the methods are meant to be used with, or of the baseline's `variant`.
     """
     if run.record.metric != baseline.record.metric:
         raise PartitaError(f"Runs of different metrics cannot be compared: {run.folder} and {baseline.folder}.")
     if run.record.fingerprint != baseline.record.fingerprint:
         raise PartitaError(f"{run.folder} and {baseline.folder} have other clients: data or division differ.")
-    found = gain(str(baseline.folder), run.scores(), baseline.scores(model), run.metric)
+    found = gain(str(baseline.folder), run.scores(), baseline.scores(variant), run.metric)
     counts = sizes(run)[1]
     return [Change(client, counts[client], each) for client, each in zip(found.clients, found.gains, strict=True)]
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from ..errors import PartitaError
 from ..evaluation.metric import Metric
-from ..evaluation.scores import Model, tenth
+from ..evaluation.scores import tenth
+from ..evaluation.variants import Variant
 from .stored import StoredRun, read_run
 
 
@@ -39,7 +40,7 @@ class Gain:
 class Named:
     """The baselines that a run names: of those that are there the run and which of its models; why others are not."""
 
-    found: Mapping[str, tuple[StoredRun, Model]]
+    found: Mapping[str, tuple[StoredRun, Variant]]
     lost: Mapping[str, str]
 
 
@@ -57,27 +58,29 @@ def over_floor(run: StoredRun) -> Gain | None:
     return found if found.clients else None
 
 
-def gains_over(run: StoredRun, others: Mapping[str, tuple[StoredRun, Model]]) -> dict[str, Gain]:
+def gains_over(run: StoredRun, others: Mapping[str, tuple[StoredRun, Variant]]) -> dict[str, Gain]:
     """Over models of other runs on the same clients, by name."""
-    found = {name: gain(name, run.scores(), each.scores(model), run.metric) for name, (each, model) in others.items()}
+    found = {
+        name: gain(name, run.scores(), each.scores(variant), run.metric) for name, (each, variant) in others.items()
+    }
     return {name: each for name, each in found.items() if each.clients}
 
 
 def named_baselines(run: StoredRun, read: dict[Path, StoredRun]) -> Named:
     """Nothing is measured against itself. `read` holds what was read: many runs have the same baselines."""
-    found: dict[str, tuple[StoredRun, Model]] = {}
+    found: dict[str, tuple[StoredRun, Variant]] = {}
     lost: dict[str, str] = {}
     own = Path(os.path.normpath(run.folder))
     for entry in run.analyses.get("baselines", []):
         folder = Path(os.path.normpath(own / entry["run"]))
-        if (folder, entry["model"]) == (own, run.record.model):
+        if (folder, entry["variant"]) == (own, run.record.variant):
             continue
         try:
             read[folder] = read.get(folder) or (run if folder == own else read_run(folder))
         except PartitaError as problem:
             lost[entry["name"]] = str(problem)
         else:
-            found[entry["name"]] = (read[folder], entry["model"])
+            found[entry["name"]] = (read[folder], entry["variant"])
     return Named(found, lost)
 
 

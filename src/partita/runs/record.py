@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import PartitaError
 from ..evaluation.metric import Metric
-from ..evaluation.scores import Model
+from ..evaluation.variants import Variant
 
 FORMAT = 4
 
@@ -21,7 +21,7 @@ class RunRecord:
     """Its description: every field of the experiment, from which it can be made again."""
     label: str
     """The method, with what it is built on."""
-    model: Model
+    variant: Variant
     """The model that the method is meant to be used with."""
     metric: str
     data: str

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..data.manifests import manifest_of
 from ..errors import PartitaError
-from ..evaluation.scores import used_model
+from ..evaluation.scores import used_variant
 from ..experiment.description import describe_experiment, differences, rebuild
 from ..experiment.files import trusted
 from ..simulation.events import OnEvent, ignore
@@ -59,7 +59,7 @@ class Session:
         record = RunRecord(
             experiment=describe_experiment(experiment),
             label=experiment.algorithm.label,
-            model=used_model(experiment.algorithm),
+            variant=used_variant(experiment.algorithm),
             metric=data.metric,
             data=data.name,
             origin=_as_json(data.origin),

@@ -27,7 +27,7 @@ CREATE TABLE analyses (name TEXT PRIMARY KEY, value TEXT NOT NULL, checksum TEXT
 CREATE TABLE division (manifest BLOB NOT NULL, checksum TEXT NOT NULL);
 CREATE TABLE rounds (stage TEXT, round INTEGER, seconds REAL, participants INTEGER, PRIMARY KEY (stage, round));
 CREATE TABLE metrics (
-    stage TEXT, round INTEGER, client INTEGER, model TEXT, role TEXT, count INTEGER, correct INTEGER, loss REAL
+    stage TEXT, round INTEGER, client INTEGER, variant TEXT, role TEXT, count INTEGER, correct INTEGER, loss REAL
 );
 CREATE TABLE traffic (stage TEXT, round INTEGER, client INTEGER, "group" TEXT, down INTEGER, up INTEGER);
 CREATE TABLE commits (stage TEXT, round INTEGER, checksum TEXT NOT NULL, PRIMARY KEY (stage, round));

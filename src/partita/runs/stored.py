@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ..evaluation.metric import Metric
-from ..evaluation.scores import HeldOut, Model, Record, Summary, summarize
+from ..evaluation.scores import HeldOut, Record, Summary, summarize
+from ..evaluation.variants import Variant
 from ..simulation.traffic import Traffic
 from .record import RunRecord
 from .store import Store
@@ -52,41 +53,41 @@ class StoredRun:
         return max(self.evaluated, default=0)
 
     @cached_property
-    def _grouped(self) -> Mapping[tuple[int, bool], Mapping[Model, Sequence[Record]]]:
-        """By round and whether the clients are new; each model's records."""
+    def _grouped(self) -> Mapping[tuple[int, bool], Mapping[Variant, Sequence[Record]]]:
+        """By round and whether the clients are new; each variant's records."""
         newcomers = set(self.record.newcomers)
-        found: dict[tuple[int, bool], dict[Model, list[Record]]] = {}
+        found: dict[tuple[int, bool], dict[Variant, list[Record]]] = {}
         for record in self.records:
             models = found.setdefault((record.round, record.client in newcomers), {})
-            models.setdefault(record.model, []).append(record)
+            models.setdefault(record.variant, []).append(record)
         return found
 
     def summaries(
         self, round: int | None = None, *, role: HeldOut = "test", newcomers: bool = False
-    ) -> dict[Model, Summary]:
-        """Scores by model after a round, by default the last that was evaluated."""
+    ) -> dict[Variant, Summary]:
+        """Scores by variant after a round, by default the last that was evaluated."""
         at = self.last if round is None else round
         return {
-            model: summarize(chosen, (record.client for record in records))
-            for model, records in self._grouped.get((at, newcomers), {}).items()
+            variant: summarize(chosen, (record.client for record in records))
+            for variant, records in self._grouped.get((at, newcomers), {}).items()
             if (chosen := [record for record in records if record.role == role and record.count])
         }
 
-    def tested(self, model: Model | None = None) -> dict[int, Record]:
+    def tested(self, variant: Variant | None = None) -> dict[int, Record]:
         """By client, on test data after the last evaluated round: of those who train and have any.
 
         Of the model that the method is meant to be used with, unless another is named.
         """
-        records = self._grouped.get((self.last, False), {}).get(model or self.record.model, ())
+        records = self._grouped.get((self.last, False), {}).get(variant or self.record.variant, ())
         return {record.client: record for record in records if record.role == "test" and record.count}
 
-    def scores(self, model: Model | None = None) -> dict[int, float]:
+    def scores(self, variant: Variant | None = None) -> dict[int, float]:
         """Those of `tested`."""
-        return {client: record.score for client, record in self.tested(model).items()}
+        return {client: record.score for client, record in self.tested(variant).items()}
 
-    def course(self, model: Model | None = None, role: HeldOut = "test") -> dict[int, float]:
+    def course(self, variant: Variant | None = None, role: HeldOut = "test") -> dict[int, float]:
         """The mean over clients after each round for which there is one."""
-        found = {at: self.summaries(at, role=role).get(model or self.record.model) for at in self.evaluated}
+        found = {at: self.summaries(at, role=role).get(variant or self.record.variant) for at in self.evaluated}
         return {at: summary.macro for at, summary in found.items() if summary}
 
     @property

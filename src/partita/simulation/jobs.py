@@ -8,7 +8,8 @@ from ..core.algorithm import absent_round, begin, client_round, enter, kept_name
 from ..core.client import Client
 from ..core.samples import Samples
 from ..core.server import Update
-from ..evaluation.scores import HeldOut, Model, Record, measure_all, record_of
+from ..evaluation.scores import HeldOut, Record, measure_all, record_of
+from ..evaluation.variants import Variant
 from ..randomness import Moment
 from ..tensors import Tensors
 from .setup import Setup
@@ -87,7 +88,7 @@ class Evaluate(Job):
         moment = replace(self.moment, round=self.moment.round - 1)
         for client in self.participants(setup):
             client = enter(algorithm, client)
-            models: dict[Model, Tensors] = {"before_local": begin(algorithm, client)}
+            models: dict[Variant, Tensors] = {"before_local": begin(algorithm, client)}
             if kept_names(algorithm, client.task, client.initial):
                 models["initial"] = begin(algorithm, replace(client, own={}))
             if algorithm.finetune:
@@ -129,14 +130,14 @@ def _batches(clients: Sequence[int], setup: Setup) -> Iterator[list[int]]:
         yield some
 
 
-def _records(setup: Setup, client: Client, models: Mapping[Model, Tensors], moment: Moment) -> list[Record]:
+def _records(setup: Setup, client: Client, models: Mapping[Variant, Tensors], moment: Moment) -> list[Record]:
     data, task, batch = setup.data[client.id], client.task, setup.experiment.evaluation_batch
     roles: dict[HeldOut, Samples] = {"validation": data.validation, "test": data.test}
     return [
-        record_of(sums, moment.round + 1, client.id, model, role)
+        record_of(sums, moment.round + 1, client.id, variant, role)
         for role, samples in roles.items()
         if len(samples)
-        for model, sums in measure_all(
+        for variant, sums in measure_all(
             setup.algorithm, client, models, samples.alone(task.layout, task.device), batch
         ).items()
         if sums["count"]

@@ -7,7 +7,8 @@ from ..core.algorithm import Algorithm
 from ..core.task import Task
 from ..data.federation import Federation
 from ..errors import PartitaError
-from ..evaluation.scores import HeldOut, Model, Record, Summary, summarize, used_model
+from ..evaluation.scores import HeldOut, Record, Summary, summarize, used_variant
+from ..evaluation.variants import Variant
 from ..tensors import Tensors
 from .setup import Setup
 from .traffic import Traffic
@@ -42,9 +43,9 @@ class Result:
         return self.setup.stage.rounds
 
     @property
-    def model(self) -> Model:
+    def variant(self) -> Variant:
         """The model that the method is meant to be used with."""
-        return used_model(self.algorithm)
+        return used_variant(self.algorithm)
 
     @property
     def metric(self) -> str:
@@ -53,7 +54,7 @@ class Result:
 
     def select(
         self,
-        model: Model | None = None,
+        variant: Variant | None = None,
         *,
         round: int | None = None,
         role: HeldOut = "test",
@@ -63,30 +64,30 @@ class Result:
 
         Newcomers, which never train, are told apart.
         """
-        wanted = (model or self.model, self.rounds if round is None else round, role)
+        wanted = (variant or self.variant, self.rounds if round is None else round, role)
         found = [
             record
             for record in self.records
-            if (record.model, record.round, record.role) == wanted
+            if (record.variant, record.round, record.role) == wanted
             and (record.client in self.data.newcomers) == newcomers
         ]
         if not found:
-            known = sorted({(record.model, record.round) for record in self.records})
-            raise PartitaError(f"Nothing was recorded for {wanted}. Recorded (model, round): {known}.")
+            known = sorted({(record.variant, record.round) for record in self.records})
+            raise PartitaError(f"Nothing was recorded for {wanted}. Recorded (variant, round): {known}.")
         return found
 
     def score(
         self,
-        model: Model | None = None,
+        variant: Variant | None = None,
         *,
         round: int | None = None,
         role: HeldOut = "test",
         newcomers: bool = False,
     ) -> Summary:
         """The score over clients, in the units of `metric`."""
-        chosen = self.select(model, round=round, role=role, newcomers=newcomers)
-        at = (chosen[0].model, chosen[0].round)
-        known = {each.client for each in self.records if (each.model, each.round) == at}
+        chosen = self.select(variant, round=round, role=role, newcomers=newcomers)
+        at = (chosen[0].variant, chosen[0].round)
+        known = {each.client for each in self.records if (each.variant, each.round) == at}
         return summarize(chosen, (each for each in known if (each in self.data.newcomers) == newcomers))
 
     @property
@@ -102,7 +103,7 @@ class Result:
             "rounds": self.rounds,
             "seed": self.setup.experiment.seed,
             "oracle_validation": self.setup.experiment.oracle_validation,
-            "model": self.model,
+            "variant": self.variant,
             "metric": self.metric,
             "score": asdict(self.score()),
             "newcomers": asdict(self.score(newcomers=True)) if self.data.newcomers else None,

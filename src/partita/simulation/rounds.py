@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from ..core.algorithm import initial_state, server_round
-from ..evaluation.scores import summarize, used_model
+from ..evaluation.scores import summarize, used_variant
 from ..tensors import Tensors
 from .events import RoundEnded
 from .executor import CarryOut, Executor
@@ -66,7 +66,7 @@ def _round(
     used = [
         record
         for record in records
-        if record.model == used_model(setup.algorithm)
+        if record.variant == used_variant(setup.algorithm)
         and record.role == "test"
         and record.client not in setup.data.newcomers
     ]

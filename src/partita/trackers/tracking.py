@@ -76,7 +76,7 @@ def numbers(ended: RoundEnded, newcomers: frozenset[int] = frozenset()) -> dict[
     groups: dict[str, list[Record]] = {}
     for record in ended.records:
         who = "newcomers/" if record.client in newcomers else ""
-        groups.setdefault(f"{above}{who}{record.role}/{record.model}", []).append(record)
+        groups.setdefault(f"{above}{who}{record.role}/{record.variant}", []).append(record)
     for group, records in groups.items():
         summary = summarize(records)
         for what in ("micro", "macro", "std", "worst_decile"):

@@ -3,7 +3,8 @@
 from statistics import fmean, pstdev
 
 from ...evaluation.metric import DECIMALS
-from ...evaluation.scores import HeldOut, Model
+from ...evaluation.scores import HeldOut
+from ...evaluation.variants import Variant
 from ...formatting import NONE, duration, size
 from ...runs.target import reached, spent
 from ..charts.lines import Level, Line, lines
@@ -14,7 +15,7 @@ from ..scale import axis, score_axis, ticks, whole_axis
 from ..study import Method, Replica, Study
 
 MOST_POINTS = 60
-SHORT = {
+SHORT: dict[Variant, str] = {
     "initial": "initial",
     "before_local": "before local",
     "after_local": "after local",
@@ -34,11 +35,11 @@ def curves(study: Study) -> Section:
     return section("curves", "Learning curves", grid(*figures), *_targets(study))
 
 
-def curve(replicas: list[Replica], model: Model, role: HeldOut) -> Curve:
+def curve(replicas: list[Replica], variant: Variant, role: HeldOut) -> Curve:
     """The mean over clients after each round at which it was measured."""
     known: dict[int, list[float]] = {}
     for each in replicas:
-        for at, mean in each.run.course(model, role).items():
+        for at, mean in each.run.course(variant, role).items():
             known.setdefault(at, []).append(mean)
     return [(at, fmean(values), pstdev(values)) for at, values in sorted(known.items())]
 
@@ -49,14 +50,13 @@ def _curves(study: Study) -> list[tuple[str, int, Curve]]:
         return [
             (method.name, method.number, found)
             for method in study.methods
-            if (found := curve(list(method.replicas), method.run.record.model, "test"))
+            if (found := curve(list(method.replicas), method.run.record.variant, "test"))
         ]
     method = study.methods[0]
-    used: Model = method.run.record.model
-    wanted: list[tuple[str, Model, HeldOut]] = [(SHORT[used], used, "test"), ("validation", used, "validation")]
-    others: tuple[Model, ...] = ("initial", "before_local", "after_local", "after_finetune")
-    wanted += [(SHORT[model], model, "test") for model in others if model != used]
-    several = [(name, curve(list(method.replicas), model, role)) for name, model, role in wanted]
+    used: Variant = method.run.record.variant
+    wanted: list[tuple[str, Variant, HeldOut]] = [(SHORT[used], used, "test"), ("validation", used, "validation")]
+    wanted += [(short, variant, "test") for variant, short in SHORT.items() if variant != used]
+    several = [(name, curve(list(method.replicas), variant, role)) for name, variant, role in wanted]
     return [(name, number, found) for number, (name, found) in enumerate(several) if found]
 
 
@@ -96,7 +96,7 @@ def _over_bytes(study: Study) -> Html:
     metric = study.metric
     series, rows = [], []
     for method in study.methods:
-        found = evenly(curve(list(method.replicas), method.run.record.model, "test"), MOST_POINTS)
+        found = evenly(curve(list(method.replicas), method.run.record.variant, "test"), MOST_POINTS)
         if not found:
             continue
         points = [(fmean(spent(each.run, at).bytes for each in method.replicas) / 1e6, mean) for at, mean, _ in found]

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from statistics import fmean, pstdev
 
-from ...evaluation.scores import Model, quantile
+from ...evaluation.scores import quantile
+from ...evaluation.variants import Variant
 from ...formatting import NONE
 from ...runs.changes import sizes
 from ...runs.gains import gain as gain_over
@@ -69,19 +70,19 @@ def _violin_figure(study: Study, title: str, several: Sequence[Violin]) -> Html:
 
 def _changes(study: Study) -> list[Html]:
     """What training in the round or fine-tuning does to each client's model."""
-    kinds: tuple[tuple[Model, str], ...] = (("after_local", "trained"), ("after_finetune", "fine-tuned"))
+    kinds: tuple[tuple[Variant, str], ...] = (("after_local", "trained"), ("after_finetune", "fine-tuned"))
     several = []
     for method in study.methods:
-        for model, name in kinds:
-            if values := [value for each in method.tested for value in _change(each.run, model)]:
+        for variant, name in kinds:
+            if values := [value for each in method.tested for value in _change(each.run, variant)]:
                 shown = name if len(study.methods) == 1 else f"{method.name}, {name}"
                 several.append(Violin(shown, values, method.number))
     return [_violin_figure(study, "Change by training on one's own data", several)] if several else []
 
 
-def _change(run: StoredRun, model: Model) -> tuple[float, ...]:
+def _change(run: StoredRun, variant: Variant) -> tuple[float, ...]:
     """Of each client's score, from before its local training."""
-    return gain_over("before_local", run.scores(model), run.scores("before_local"), run.metric).gains
+    return gain_over("before_local", run.scores(variant), run.scores("before_local"), run.metric).gains
 
 
 def _histogram(study: Study, method: Method, reference: str) -> Html:

@@ -127,7 +127,7 @@ def _floor(study: Study, width: int, many: bool) -> list[str] | None:
 
 
 def _newcomers(method: Method, study: Study, width: int, many: bool) -> list[list[str]]:
-    found = [summary for each in method.tested if (summary := each.run.summaries(newcomers=True).get(each.model))]
+    found = [summary for each in method.tested if (summary := each.run.summaries(newcomers=True).get(each.variant))]
     if not found:
         return []
     metric = study.metric

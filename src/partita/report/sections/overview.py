@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ...evaluation.metric import MODELS
+from ...evaluation.variants import VARIANTS
 from ...formatting import amount, listed
 from ...runs.record import RunRecord
 from ...simulation.samplers import sampler
@@ -65,7 +65,7 @@ def _seeds(study: Study) -> str:
 def _model(study: Study) -> str:
     used: dict[str, list[str]] = {}
     for method in study.methods:
-        used.setdefault(MODELS[method.run.record.model], []).append(method.name)
+        used.setdefault(VARIANTS[method.run.record.variant], []).append(method.name)
     if len(used) == 1:
         return f"What is tested is each client's model {next(iter(used))}."
     return (

@@ -52,6 +52,8 @@ class Algorithm:
     name: str = "unnamed"
     settings: Mapping[str, object] = field(default_factory=dict, compare=False)
     """The arguments of the function that made it, so that it can be made again elsewhere."""
+    made_by: str = field(default="", compare=False)
+    """That function, as `module:function`."""
     shared: Selector = NETWORK
     """What travels. All else stays on the client."""
     keep: Selector | None = None
@@ -92,7 +94,8 @@ def method(make: Callable[Arguments, Algorithm]) -> Callable[Arguments, Algorith
     def named(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Algorithm:
         given = inspect.signature(make).bind(*args, **kwargs)
         given.apply_defaults()
-        return replace(make(*args, **kwargs), name=make.__name__, settings=given.arguments)
+        made_by = f"{make.__module__}:{make.__qualname__}"
+        return replace(make(*args, **kwargs), name=make.__name__, settings=given.arguments, made_by=made_by)
 
     return named
 

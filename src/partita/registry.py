@@ -26,6 +26,11 @@ def names(kind: Kind) -> list[str]:
     return sorted(_files(kind) | {point.name for point in entry_points(group=f"partita.{kind}")})
 
 
+def is_built_in(kind: Kind, name: str) -> bool:
+    """Whether a name is that of a file here."""
+    return name in _files(kind)
+
+
 def _files(kind: Kind) -> set[str]:
     package = importlib.import_module(FOLDERS[kind])
     return {module.name for module in pkgutil.iter_modules(package.__path__) if not module.name.startswith("_")}
@@ -44,11 +49,11 @@ def get(kind: Kind, name: str) -> Callable[..., Any]:
     if ":" in name:
         if not isinstance(name, Trusted):
             raise PartitaError(
-                f"{name!r} runs code of a Python module, which is not done at the word of a file. If you trust the "
-                "file, add --trust; or name the function on the command line yourself."
+                f"{name!r} is code of a Python module, and whoever wrote this file or run could make it do anything. "
+                "If you trust it, add --trust, or give the name on the command line."
             )
         return _attribute(*name.split(":", 1))
-    if name in _files(kind):
+    if is_built_in(kind, name):
         return _attribute(f"{FOLDERS[kind]}.{name}", name)
     for point in entry_points(group=f"partita.{kind}", name=name):
         return _attribute(point.module, point.attr)

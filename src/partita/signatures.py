@@ -89,7 +89,7 @@ def checked(make: Callable[Arguments, Made]) -> Callable[Arguments, Made]:
 def configurable(make: Callable[Arguments, Made]) -> Callable[Arguments, Made]:
     """A function whose keyword arguments are settings: in their ranges, and remembered by what it makes.
 
-    What it makes is a record with the fields `name` and `settings`; the name becomes the function's.
+    What it makes is a record with the fields `name` (that of the function), `settings` and `made_by` (its path).
     """
 
     @wraps(make)
@@ -98,7 +98,8 @@ def configurable(make: Callable[Arguments, Made]) -> Callable[Arguments, Made]:
         given.apply_defaults()
         check(make, given.arguments)
         found: Any = make(*args, **kwargs)
-        named: Made = replace(found, name=make.__name__, settings=given.arguments)
+        path = f"{make.__module__}:{make.__qualname__}"
+        named: Made = replace(found, name=make.__name__, settings=given.arguments, made_by=path)
         return named
 
     return made

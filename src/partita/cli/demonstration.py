@@ -7,7 +7,7 @@ from typing import Any
 from ..experiment.files import make
 from ..runs.baselines import add_baselines
 from ..runs.complete import complete
-from ..runs.folders import BASELINES
+from ..runs.folders import BASELINES, BESIDE
 from ..runs.reuse import folder_for, session_for
 from ..runs.session import Session
 from ..runs.stored import StoredRun, read_run
@@ -34,9 +34,8 @@ def demonstrate(folder: Path, *, rounds: int, seed: int, on_event: OnEvent) -> d
         experiment = make({**protocol, "algorithm": algorithm}, data)
         data = experiment.data
         found[name] = folder_for(name, experiment, folder)
-        with session_for(experiment, found[name], baselines=place, on_event=under(name, on_event)) as session:
-            session.run()
-            session.on_event = on_event
+        with session_for(experiment, found[name], baselines=BESIDE, on_event=on_event) as session:
+            session.run(under(name, on_event))
             complete(session)
     entries = read_run(found["fedavg"]).analyses["baselines"]
     beside = {entry["name"]: Path(os.path.normpath(found["fedavg"] / entry["run"])) for entry in entries}

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,7 +27,8 @@ from .reporting import REPORT, write_report
 from .show import print_kept
 
 if TYPE_CHECKING:
-    from ..simulation.events import OnEvent
+    from ..simulation.events import Event, OnEvent
+    from ..simulation.experiment import Experiment
 
 Track = Annotated[
     list[str] | None,
@@ -74,52 +75,52 @@ def run(
 
     partita run algorithm=flayer algorithm.on=fedper data.split.clients=30 data.split.alpha=0.5 --no-save
     """
-    from ..api import keep, keep_seeds
+    from ..api.run import keep, keep_seeds
     from ..experiment.files import make, read
-    from ..runs.folders import need_new, new_folder
+    from ..runs.folders import BESIDE, need_new
 
     file, changes = file_and_changes(experiment, overrides)
     options = {"algorithm": algorithm, "model": model, "data": data, "rounds": rounds, "seed": seed}
     given = [*(f"{key}={value}" for key, value in options.items() if value is not None), *changes]
-    executor = executor_text(on, workers)
+    executor, trackers = executor_text(on, workers), track or []
     made = make(read(file, given, trust=trust))
     if not save:
-        with TemporaryDirectory() as place, terminal.show_events(not as_json) as on_event:
-            folder = Path(place) / "run"
-            keep(made, folder, baselines=False, track=track or (), on=executor, on_event=on_event)
-            print_kept(folder, as_json)
+        _run_unkept(made, trackers, executor, as_json)
         return
-    if output and seeds == 1:
-        need_new(output)
-    folder = output or new_folder(Path("runs"), made)
-    if seeds > 1:
-        with _shown(folder, as_json, f"--seeds {seeds} --output {folder}") as on_event:
-            runs = keep_seeds(
-                made,
-                folder,
-                seeds,
-                baselines=baselines,
-                commit_every=commit_every,
-                track=track or (),
-                on=executor,
-                on_event=on_event,
-            )
+    if seeds != 1:
+        with _folder(output, made) as folder:
+            with _shown(folder, as_json, f"partita run ... --seeds {seeds} --output {folder}") as on_event:
+                runs = keep_seeds(
+                    made,
+                    folder,
+                    seeds,
+                    baselines=baselines,
+                    commit_every=commit_every,
+                    track=trackers,
+                    on=executor,
+                    on_event=on_event,
+                )
+            _report(folder, tell=not as_json)
         if as_json:
             print(json.dumps([each.stored.as_dict() for each in runs]))
         else:
             terminal.print_runs([each.stored for each in runs])
         return
-    with _shown(folder, as_json) as on_event:
-        keep(
-            made,
-            folder,
-            baselines=baselines,
-            commit_every=commit_every,
-            track=track or (),
-            on=executor,
-            on_event=on_event,
-        )
-    print_kept(folder, as_json)
+    if output:
+        need_new(output)
+    with _folder(output, made) as folder:
+        with _shown(folder, as_json, f"partita resume {folder}") as on_event:
+            kept = keep(
+                made,
+                folder,
+                baselines=BESIDE if baselines else None,
+                commit_every=commit_every,
+                track=trackers,
+                on=executor,
+                on_event=on_event,
+            )
+        _report(folder, tell=not as_json)
+    print_kept(kept, as_json)
     if not as_json:
         terminal.tell(f"Kept in {folder}. Show it again with: partita show {folder}")
 
@@ -142,27 +143,68 @@ def resume(
 
     partita resume runs/fedper-digits-1 --track tensorboard
     """
-    from ..api import Run
+    from ..api.finish import finish
+    from ..api.kept import Run
+    from ..runs.session import Session
 
-    with _shown(run, as_json) as on_event:
-        Run(run).resume(trust=trust, track=track or (), on=executor_text(on, workers), on_event=on_event)
-    print_kept(run, as_json)
+    with (
+        _shown(run, as_json, f"partita resume {run}") as on_event,
+        Session.open(run, trust=trust, on=executor_text(on, workers), on_event=on_event) as session,
+    ):
+        finish(session, track or [])
+        kept = Run.of(session)
+    _report(run, tell=not as_json)
+    print_kept(kept, as_json)
+
+
+def _run_unkept(experiment: "Experiment", track: list[str], on: str | None, as_json: bool) -> None:
+    """In a folder that is gone afterwards, so that a result is read and shown in one way."""
+    from ..api.kept import Run
+    from ..runs.session import Session
+    from ..trackers.tracking import tracking
+
+    with (
+        TemporaryDirectory() as place,
+        terminal.show_events(not as_json) as on_event,
+        tracking(track, experiment) as tracked,
+        Session.start(experiment, Path(place) / "run", on=on) as session,
+    ):
+
+        def tell(event: "Event") -> None:
+            on_event(event)
+            tracked(event)
+
+        session.run(tell)
+        kept = Run.of(session)
+    print_kept(kept, as_json)
 
 
 @contextmanager
-def _shown(folder: Path, as_json: bool, again: str | None = None) -> "Iterator[OnEvent]":
+def _folder(output: Path | None, experiment: "Experiment") -> Iterator[Path]:
+    """The folder that was asked for, or a new one; if nothing comes of it, it is not left behind."""
+    from ..runs.folders import new_folder
+
+    folder = output or new_folder(Path("runs"), experiment)
+    try:
+        yield folder
+    except BaseException:
+        if not output:
+            with suppress(OSError):
+                # Only if it is empty.
+                folder.rmdir()
+        raise
+
+
+@contextmanager
+def _shown(folder: Path, as_json: bool, again: str) -> "Iterator[OnEvent]":
     """Events are shown; Ctrl-C ends the command in order, and tells how to go on."""
-    command = f"partita run ... {again}" if again else f"partita resume {folder}"
-    with (
-        interruptible(command, partial(_report, folder)),
-        terminal.show_events(not as_json) as on_event,
-    ):
+    with interruptible(again, partial(_report, folder)), terminal.show_events(not as_json) as on_event:
         yield on_event
 
 
-def _report(folder: Path) -> None:
+def _report(folder: Path, *, tell: bool = True) -> None:
     """Of what is committed, if anything is."""
-    from ..runs.database import DATABASE
+    from ..runs.folders import find_runs
 
-    if (folder / DATABASE).exists():
-        write_report([folder], folder / REPORT)
+    if found := find_runs(folder):
+        write_report([folder] if folder in found else found, folder / REPORT, tell=tell)

@@ -4,13 +4,16 @@ import json
 from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..errors import PartitaError
 from . import standings, terminal
 from .options import AsJson, Folder
+
+if TYPE_CHECKING:
+    from ..api.kept import Run
 
 
 def show(
@@ -27,19 +30,20 @@ def show(
 
     partita show runs/fedper-digits-1 --target 0.9
     """
-    from ..runs.gains import gains_of
+    from ..runs.gains import gains_of, named_baselines
     from ..runs.stored import read_run
     from ..runs.target import reached
 
     found = read_run(run)
-    gains = gains_of(found)
+    beside = named_baselines(found, {})
+    gains = gains_of(found, beside)
     at = reached(found, target) if target is not None else None
     if as_json:
         more = {} if target is None else {"target": {"score": target, "reached": asdict(at) if at else None}}
         print(json.dumps({**found.as_dict(oracle=oracle), "gains": [asdict(gain) for gain in gains], **more}))
         return
     terminal.print_run(found, oracle=oracle)
-    standings.print_gains(found, gains)
+    standings.print_gains(found, gains, beside.lost)
     if target is not None:
         terminal.print_target(found, target, at)
 
@@ -105,22 +109,18 @@ def compare(
 
     partita compare runs --baseline fedavg --form markdown
     """
-    from ..api import compare as compare_runs
+    from ..api.kept import compare as compare_runs
     from ..report.tables import table
 
     made = compare_runs(*runs, baseline=baseline)
     print(table(made, form.value, percent=not made.lower_is_better))
 
 
-def print_kept(folder: Path, as_json: bool) -> None:
+def print_kept(run: "Run", as_json: bool) -> None:
     """A run that was just made, or has just gone on."""
-    from ..runs.gains import gains_of
-    from ..runs.stored import read_run
-
-    kept = read_run(folder)
-    gains = gains_of(kept)
+    kept, gains = run.stored, run.gains()
     if as_json:
         print(json.dumps({**kept.as_dict(), "gains": [asdict(gain) for gain in gains]}))
         return
     terminal.print_run(kept)
-    standings.print_gains(kept, gains)
+    standings.print_gains(kept, gains, run.lost)

@@ -12,10 +12,8 @@ if TYPE_CHECKING:
     from ..runs.stored import StoredRun
 
 
-def print_gains(run: "StoredRun", gains: "list[Gain]") -> None:
-    """Beside a run's scores: the floor, the baselines, and whom it hurt."""
-    from ..runs.gains import named_baselines
-
+def print_gains(run: "StoredRun", gains: "list[Gain]", lost: Mapping[str, str]) -> None:
+    """Beside a run's scores: the floor, the baselines, whom it hurt, and why baselines are lost."""
     if not gains:
         return
     missing = run.record.baselines and "baselines" not in run.analyses
@@ -39,7 +37,7 @@ def print_gains(run: "StoredRun", gains: "list[Gain]") -> None:
             listed = ", ".join(map(str, gain.hurt[:MOST_CLIENTS]))
             output.print(f"Worse than {escape(gain.over)}: {listed}{more}")
     failed = {each["name"]: each["problem"] for each in run.analyses.get("baselines_failed", [])}
-    for name, problem in {**failed, **named_baselines(run, {}).lost}.items():
+    for name, problem in {**failed, **lost}.items():
         output.print(f"No {escape(name)}: {escape(problem)}")
     if guard := run.analyses.get("guard"):
         print_guard(guard, metric)

@@ -48,6 +48,8 @@ class Algorithm:
     name: str = "unnamed"
     settings: Mapping[str, object] = field(default_factory=dict, compare=False)
     """The arguments of the function that made it, so that it can be made again elsewhere."""
+    made_by: str = field(default="", compare=False)
+    """That function, as `module:function`."""
     shared: Selector = NETWORK
     """What travels. All else stays on the client."""
     keep: Selector | None = None

@@ -108,7 +108,9 @@ class Aggregation:
     sees_single_models: bool = False
     name: str = "averaging"
     settings: Mapping[str, object] = field(default_factory=dict, compare=False)
-    """The arguments of the function that made it."""
+    """The arguments of the function that made it, so that it can be made again elsewhere."""
+    made_by: str = field(default="", compare=False)
+    """That function, as `module:function`."""
 
     def init(self, shared: Tensors, sizes: Sequence[int]) -> Tensors:
         state = {name: tensor.double() for name, tensor in shared.items()}

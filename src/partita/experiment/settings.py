@@ -76,7 +76,7 @@ def convert(kind: Any, value: object, where: str, default: object = inspect.Para
     if origin is Literal:
         if value not in get_args(kind):
             raise PartitaError(f"{where}: {unknown('value', str(value), map(str, get_args(kind)))}")
-        return value
+        return _untrusted(value)
     if origin is collections.abc.Mapping and isinstance(value, Mapping):
         return {str(key): convert(get_args(kind)[1], each, f"{where}.{key}") for key, each in value.items()}
     if origin is tuple and isinstance(value, list):
@@ -88,8 +88,13 @@ def convert(kind: Any, value: object, where: str, default: object = inspect.Para
     if dataclasses.is_dataclass(kind) and isinstance(value, Mapping):
         return _dataclass(kind, value, where, default)
     if isinstance(kind, type) and isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
-        return value
+        return _untrusted(value)
     raise PartitaError(f"{where}: {value!r} is not {_describe(kind)}.")
+
+
+def _untrusted(value: object) -> object:
+    """A setting itself, without a word on where it came from."""
+    return str(value) if isinstance(value, registry.Trusted) else value
 
 
 def _one_of(kinds: tuple[Any, ...], value: object, where: str, default: object) -> Any:
@@ -149,7 +154,7 @@ def _algorithm(value: object, where: str, default: object) -> Algorithm:
     """Without a name, changes of the default algorithm's settings."""
     made: Algorithm
     if isinstance(value, Mapping) and "name" not in value and isinstance(default, Algorithm):
-        make = registry.get("algorithms", default.name)
+        make = registry.get("algorithms", registry.Trusted(default.made_by))
         made = make(**{**default.settings, **arguments(make, value, where, defaults=default.settings)})
     else:
         made = named("algorithms", value, where)
@@ -182,9 +187,11 @@ def federation_of(value: object, where: str) -> Federation:
         return dataclasses.replace(found, settings=settings)
     pool, division = found
     split = division.setdefault("split", default_split(pool))
-    return dataclasses.replace(
-        federate(pool, **division), settings={**settings, "split": {"name": split.name, **split.settings}}
-    )
+    # A split of one's own is found again by the path that was given, and not by its name.
+    told = given.get("split")
+    path = told.get("name", split.name) if isinstance(told, Mapping) else told or split.name
+    settings["split"] = {"name": path, **split.settings}
+    return dataclasses.replace(federate(pool, **division), settings=settings)
 
 
 def pool_and_division(value: object, where: str) -> Federation | tuple[Pool, dict[str, Any]]:

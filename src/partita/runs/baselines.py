@@ -17,7 +17,7 @@ from ..errors import DegenerateWarning, PartitaError
 from ..evaluation.variants import Variant
 from ..simulation.events import under
 from ..simulation.experiment import Experiment
-from .folders import BASELINES
+from .folders import BESIDE
 from .reuse import folder_for, session_for
 from .session import Session
 
@@ -77,7 +77,7 @@ def add_baselines(session: Session, place: Path | None = None) -> list[dict[str,
     """
     session.need_done()
     folder, record = session.folder, session.record
-    place = Path(os.path.normpath(place or folder / (record.baselines or f"../{BASELINES}")))
+    place = Path(os.path.normpath(place or folder / (record.baselines or BESIDE)))
     found: list[dict[str, str]] = []
     failed: list[dict[str, str]] = []
     for baseline in baselines_of(session.experiment):
@@ -88,9 +88,7 @@ def add_baselines(session: Session, place: Path | None = None) -> list[dict[str,
         if not own & {"local", "global + fine-tune"}:
             where = folder_for(baseline.name, baseline.experiment, place)
             try:
-                on_event = under(f"baseline {baseline.name}", session.on_event)
-                with session_for(baseline.experiment, where, on=session.executor, on_event=on_event) as beside:
-                    beside.run()
+                _make(session, baseline, where)
             except PartitaError as problem:
                 failed += [{"name": name, "problem": str(problem)} for name in baseline.models]
                 continue
@@ -100,6 +98,17 @@ def add_baselines(session: Session, place: Path | None = None) -> list[dict[str,
     session.store.add_analysis("baselines", found)
     session.store.add_analysis("baselines_failed", failed)
     return found
+
+
+def _make(session: Session, baseline: Baseline, where: Path) -> None:
+    on_event = under(f"baseline {baseline.name}", session.on_event)
+    made = session_for(baseline.experiment, where, on=session.executor, on_event=on_event)
+    try:
+        made.run()
+    except BaseException:
+        made.close()
+        raise
+    session.keep_open(made)
 
 
 def _wrapped(algorithm: Algorithm) -> Iterator[Algorithm]:

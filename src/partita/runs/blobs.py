@@ -25,19 +25,19 @@ def unpack(blob: bytes) -> Tensors:
     return {name: tensors[name] for name in json.loads(header["__metadata__"]["order"])}
 
 
-def parts_of(blob: bytes, size: int = PART) -> Iterator[tuple[int, memoryview, str]]:
+def parts_of(blob: bytes) -> Iterator[tuple[int, memoryview, str]]:
     """Number, bytes and checksum of each part; there is at least one."""
     whole = memoryview(blob)
-    for number, at in enumerate(range(0, max(len(whole), 1), size)):
-        part = whole[at : at + size]
+    for number, at in enumerate(range(0, max(len(whole), 1), PART)):
+        part = whole[at : at + PART]
         yield number, part, checksum(part)
 
 
-def joined(parts: Sequence[tuple[int, object, object]], expected: int) -> bytes:
+def joined(parts: Sequence[tuple[int, object, object]], expected: int, what: str) -> bytes:
     """The bytes of all parts, each of which fits its checksum."""
     if [number for number, _, _ in parts] != list(range(expected)):
-        raise ValueError(f"stored tensors have {len(parts)} parts of {expected}")
-    return b"".join(checked(part, stored) for _, part, stored in parts)
+        raise ValueError(f"{what} has {len(parts)} parts of {expected}")
+    return b"".join(checked(part, stored, what) for _, part, stored in parts)
 
 
 def checksum(blob: bytes | memoryview) -> str:
@@ -45,7 +45,7 @@ def checksum(blob: bytes | memoryview) -> str:
     return hashlib.blake2b(blob, digest_size=16).hexdigest()
 
 
-def checked(blob: object, expected: object) -> bytes:
+def checked(blob: object, expected: object, what: str) -> bytes:
     if not isinstance(blob, bytes) or checksum(blob) != expected:
-        raise ValueError("stored values do not fit their checksum")
+        raise ValueError(f"{what} does not fit its checksum")
     return blob

@@ -8,9 +8,13 @@ from pathlib import Path
 from ..errors import PartitaError
 from ..simulation.experiment import Experiment
 from .database import DATABASE
+from .record import BaselinesPlace
 
 BASELINES = "baselines"
 """The folder that holds the baselines of the runs beside it."""
+BESIDE: BaselinesPlace = "../baselines"
+BESIDE_SEEDS: BaselinesPlace = "../../baselines"
+"""Beside the folder that holds a run for each seed."""
 
 
 def new_folder(parent: Path, experiment: Experiment) -> Path:
@@ -29,10 +33,14 @@ def new_folder(parent: Path, experiment: Experiment) -> Path:
     raise AssertionError("numbers do not end")
 
 
+class TakenError(PartitaError):
+    """A folder holds a run already."""
+
+
 def need_new(folder: Path) -> None:
     """A folder must not hold a run yet."""
     if (folder / DATABASE).exists():
-        raise PartitaError(f"{folder} holds a run already. Continue it with: partita resume {folder}")
+        raise TakenError(f"{folder} holds a run already. Continue it with: partita resume {folder}")
 
 
 def find_runs(folder: Path) -> list[Path]:

@@ -44,10 +44,10 @@ class Named:
     lost: Mapping[str, str]
 
 
-def gains_of(run: StoredRun) -> list[Gain]:
+def gains_of(run: StoredRun, named: Named | None = None) -> list[Gain]:
     """Over the floor and every baseline that was made and is still there, after the run's last evaluated round."""
-    lowest = over_floor(run)
-    return [*([lowest] if lowest else []), *gains_over(run, named_baselines(run, {}).found).values()]
+    lowest, beside = over_floor(run), named or named_baselines(run, {})
+    return [*([lowest] if lowest else []), *gains_over(run, beside.found).values()]
 
 
 def over_floor(run: StoredRun) -> Gain | None:

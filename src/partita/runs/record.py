@@ -1,16 +1,19 @@
 """What is known of a run beside its numbers? A typed record, kept by key, in a format with a version."""
 
 import dataclasses
+import types
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from ..errors import PartitaError
 from ..evaluation.metric import Metric
 from ..evaluation.variants import Variant
 
 FORMAT = 4
+BaselinesPlace = Literal["../baselines", "../../baselines"]
+"""Beside the run, or beside the folder of all its seeds. A record of somebody else's names no other place."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +47,8 @@ class RunRecord:
     commit_every: int
     memory: int
     """Bytes of clients' states that are held in memory; beyond that they are read from the store."""
-    baselines: str | None
-    """Where the run's baselines are made, relative to its folder."""
+    baselines: BaselinesPlace | None
+    """Where the run's baselines are, seen from its folder."""
     partita: str = field(default_factory=lambda: version("partita"))
     status: str = "running"
     ended: str | None = None
@@ -69,15 +72,38 @@ class RunRecord:
 
     @classmethod
     def read(cls, values: Mapping[str, Any], where: str) -> "RunRecord":
-        """From what a store holds."""
-        found = values.get("format")
-        if found != FORMAT:
-            raise PartitaError(
-                f"{where} was written in format {found} of partita {values.get('partita', 'before 0.2')}; this version "
-                f"({version('partita')}) reads format {FORMAT}. Read it with the version that wrote it, or run the "
-                "experiment again."
+        """From what a store holds. Values that are missing or of another type are damage."""
+        if "format" not in values:
+            raise ValueError("its record lacks the format")
+        if (found := values["format"]) != FORMAT:
+            newer = isinstance(found, int) and found > FORMAT
+            way_out = (
+                "Update partita" if newer else "Read it with the version that wrote it, or run the experiment again"
             )
-        known = {each.name for each in dataclasses.fields(cls)}
-        if missing := known - values.keys():
+            raise PartitaError(
+                f"{where} holds a run in format {found}; this version of partita ({version('partita')}) reads format "
+                f"{FORMAT}. {way_out}."
+            )
+        hints = get_type_hints(cls)
+        if missing := hints.keys() - values.keys():
             raise ValueError(f"its record lacks {', '.join(sorted(missing))}")
-        return cls(**{name: values[name] for name in known})
+        for name, kind in hints.items():
+            if not _fits(values[name], kind):
+                raise ValueError(f"its record says {values[name]!r} of {name}")
+        return cls(**{name: values[name] for name in hints})
+
+
+def _fits(value: object, kind: Any) -> bool:
+    """Whether what JSON gave has a type."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return True
+    if origin in (Union, types.UnionType):
+        return any(_fits(value, each) for each in inner)
+    if origin is Literal:
+        return value in inner
+    if origin is list:
+        return isinstance(value, list) and all(_fits(each, inner[0]) for each in value)
+    if origin is dict:
+        return isinstance(value, dict) and all(_fits(each, inner[1]) for each in value.values())
+    return isinstance(value, kind) and not (kind is int and isinstance(value, bool))

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import time
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from ..simulation.events import OnEvent, Waiting, ignore
 from ..simulation.executor import Executor
 from ..simulation.experiment import Experiment
 from .database import DATABASE, BusyError
+from .folders import TakenError
+from .record import BaselinesPlace
 from .session import COMMIT_EVERY, Session
 
 PAUSE = 0.5
@@ -32,7 +35,7 @@ def session_for(
     experiment: Experiment,
     folder: Path,
     *,
-    baselines: Path | None = None,
+    baselines: BaselinesPlace | None = None,
     commit_every: int = COMMIT_EVERY,
     on: Executor | str | None = None,
     on_event: OnEvent = ignore,
@@ -41,8 +44,7 @@ def session_for(
 
     Another process that works on the run is waited for, as long as it commits.
     """
-    seen, since = 0.0, time.monotonic()
-    waiting = False
+    waited_for: tuple[object, float] | None = None
     while True:
         try:
             if (folder / DATABASE).exists():
@@ -50,13 +52,16 @@ def session_for(
             return Session.start(
                 experiment, folder, commit_every=commit_every, baselines=baselines, on=on, on_event=on_event
             )
+        except TakenError:
+            # Another process has made the run since it was looked for.
+            continue
         except BusyError:
-            if not waiting:
+            written, now = _last_written(folder), time.monotonic()
+            if waited_for is None:
                 on_event(Waiting(folder))
-            waiting = True
-            if (latest := _last_commit(folder)) != seen:
-                seen, since = latest, time.monotonic()
-            if time.monotonic() - since > PATIENCE:
+            if waited_for is None or waited_for[0] != written:
+                waited_for = (written, now)
+            if now - waited_for[1] > PATIENCE:
                 raise PartitaError(
                     f"Another process holds {folder}, but has not committed anything for {PATIENCE / 60:.0f} minutes. "
                     "End that process, or let it go on, and try again."
@@ -64,5 +69,11 @@ def session_for(
             time.sleep(PAUSE)
 
 
-def _last_commit(folder: Path) -> float:
-    return max((path.stat().st_mtime for path in folder.glob(f"{DATABASE}*")), default=0.0)
+def _last_written(folder: Path) -> object:
+    """Changes with every commit: when the database and its log were last written to, and how large they are."""
+    found = []
+    for name in (DATABASE, f"{DATABASE}-wal"):
+        with suppress(FileNotFoundError):
+            state = (folder / name).stat()
+            found.append((name, state.st_mtime_ns, state.st_size))
+    return found

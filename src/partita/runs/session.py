@@ -2,6 +2,7 @@
 
 import datetime
 import os
+import platform
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -20,10 +21,12 @@ from ..simulation.setup import Setup
 from ..tensors import Tensors
 from .environment import environment
 from .facts import facts_of
-from .record import RunRecord
+from .record import BaselinesPlace, RunRecord
 from .recorder import Recorder
 from .states import States
 from .store import Store
+from .stored import StoredRun, stored_run
+from .verify import check
 
 COMMIT_EVERY = 1
 MEMORY = 1 << 30
@@ -34,9 +37,13 @@ MOST_CLIENTS = 100_000
 class Session:
     """A run that is worked on. Its store is open, its data and networks are loaded once for all that is done."""
 
-    def __init__(self, store: Store, experiment: Experiment, executor: Executor, on_event: OnEvent) -> None:
+    def __init__(
+        self, store: Store, experiment: Experiment, executor: Executor, on_event: OnEvent, *, trust: bool = False
+    ) -> None:
         self.store, self.experiment, self.executor, self.on_event = store, experiment, executor, on_event
+        self._trust = trust
         self._setups: dict[str, Setup] = {}
+        self._beside: dict[Path, Session] = {}
 
     @classmethod
     def start(
@@ -46,11 +53,11 @@ class Session:
         *,
         commit_every: int = COMMIT_EVERY,
         memory: int = MEMORY,
-        baselines: Path | None = None,
+        baselines: BaselinesPlace | None = None,
         on: Executor | str | None = None,
         on_event: OnEvent = ignore,
     ) -> "Session":
-        """A new run in a new folder, before its first round; `baselines` is the folder where its baselines are made."""
+        """A new run in a new folder, before its first round; `baselines` says where its baselines are to be made."""
         if commit_every < 1:
             raise PartitaError(f"A commit every {commit_every} rounds: it must be at least 1.")
         executor = executor_of(on)
@@ -76,7 +83,7 @@ class Session:
             started=_now(),
             commit_every=commit_every,
             memory=memory,
-            baselines=os.path.relpath(baselines, folder) if baselines else None,
+            baselines=baselines,
         )
         setup = Setup.of(experiment, experiment.stages[-1], experiment.weights)
         manifest = manifest_of(data) if whole else None
@@ -105,20 +112,12 @@ class Session:
         executor = executor_of(on)
         store = Store.open(folder, write=write)
         try:
+            if write:
+                check(store)
             record = store.record
-            description = trusted(record.experiment) if trust else record.experiment
-            found = experiment or rebuild(description, like)
-            if experiment and (changed := differences(record.experiment, _as_json(describe_experiment(experiment)))):
-                raise PartitaError(
-                    f"{folder} holds another experiment: {'; '.join(changed)}. Give the same objects and settings, or "
-                    "choose another folder."
-                )
-            if found.data.fingerprint != record.fingerprint:
-                raise PartitaError(
-                    f"The data are not those that {folder} was started with: values or division differ. Restore "
-                    "the files (PARTITA_DATA), or start a new run."
-                )
-            return cls(store, found, executor, on_event)
+            found = experiment or rebuild(trusted(record.experiment) if trust else record.experiment, like)
+            _need_same(record, found, folder)
+            return cls(store, found, executor, on_event, trust=trust)
         except BaseException:
             store.close()
             raise
@@ -139,22 +138,49 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        self.store.close()
+        for session in (self, *self._beside.values()):
+            session.store.close()
 
-    def beside(self, folder: Path, *, write: bool = False) -> "Session":
-        """Another run, with which this one may have data and network in common."""
-        return Session.open(folder, like=self.experiment, write=write, on=self.executor, on_event=self.on_event)
+    def beside(self, folder: Path) -> "Session":
+        """Another run, to be read. What it has in common with this one is not loaded again; it is closed with it."""
+        place = Path(os.path.abspath(folder))
+        if place not in self._beside or self._beside[place].store.closed:
+            on, tell = self.executor, self.on_event
+            self._beside[place] = Session.open(
+                folder, like=self.experiment, write=False, trust=self._trust, on=on, on_event=tell
+            )
+        return self._beside[place]
 
-    def run(self) -> None:
-        """Go on to the last round, from where the run is; one that is done stays as it is."""
+    def keep_open(self, other: "Session") -> None:
+        """Read a run that was just made, and let other processes write to it."""
+        other.store.release()
+        self._beside[Path(os.path.abspath(other.folder))] = other
+
+    @property
+    def stored(self) -> StoredRun:
+        """What the run says now."""
+        return stored_run(self.store)
+
+    @property
+    def stored_beside(self) -> dict[Path, StoredRun]:
+        """What the runs beside it say, by their folders."""
+        return {
+            Path(os.path.normpath(each.folder)): each.stored for each in self._beside.values() if not each.store.closed
+        }
+
+    def run(self, on_event: OnEvent | None = None) -> None:
+        """Go on to the last round, from where the run is; one that is done stays as it is.
+
+        Rounds are told to `on_event`, by default to whom the session tells everything.
+        """
         if self.store.record.done:
             return
         self.store.note(status="running")
         for stage in self.experiment.stages:
-            self._run(stage)
+            self._run(stage, on_event or self.on_event)
         self.store.note(status="done", ended=_now())
 
-    def _run(self, stage: Stage) -> None:
+    def _run(self, stage: Stage, on_event: OnEvent) -> None:
         states = self.states(stage)
         recorder = Recorder(self.store, stage.name, states, self.record.commit_every)
         found = self.store.server(stage.name)
@@ -162,7 +188,7 @@ class Session:
         try:
             for ended in rounds(self.setup(stage), self.executor, states, start):
                 recorder.add(ended)
-                self.on_event(ended)
+                on_event(ended)
         except BaseException as problem:
             recorder.commit()
             self.store.note(status="interrupted" if isinstance(problem, KeyboardInterrupt) else f"failed: {problem}")
@@ -197,6 +223,27 @@ class Session:
         if found is None:
             raise PartitaError(f"{self.folder} is not pretrained yet. Continue it with: partita resume {self.folder}")
         return self.setup(before).network_weights(found[1])
+
+
+def _need_same(record: RunRecord, experiment: Experiment, folder: Path) -> None:
+    """An experiment must be the one that a run was started with: settings, code, values and data."""
+    if changed := differences(record.experiment, describe_experiment(experiment)):
+        then, now = str(record.environment.get("python")), platform.python_version()
+        same = then.split(".")[:2] == now.split(".")[:2]
+        raise PartitaError(
+            f"{folder} holds another experiment: {'; '.join(changed)}. Give the same objects and settings, or choose "
+            "another folder."
+            + (
+                ""
+                if same
+                else f" It was started under Python {then}; code can be compared under the same version alone."
+            )
+        )
+    if experiment.data.fingerprint != record.fingerprint:
+        raise PartitaError(
+            f"The data are not those that {folder} was started with: values or division differ. Restore the files "
+            "(PARTITA_DATA), or start a new run."
+        )
 
 
 def _now() -> str:

@@ -6,7 +6,8 @@ import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import astuple, dataclass, field, fields
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from pathlib import Path
 from typing import IO, Any
 
@@ -16,6 +17,7 @@ from ..simulation.traffic import Traffic
 from ..tensors import Tensors
 from .blobs import checked, checksum, joined, pack, parts_of, unpack
 from .database import DATABASE, connect, explained, lock
+from .folders import need_new
 from .record import FORMAT, RunRecord
 
 UNFINISHED = "new.sqlite"
@@ -30,7 +32,8 @@ CREATE TABLE metrics (
     stage TEXT, round INTEGER, client INTEGER, variant TEXT, role TEXT, count INTEGER, correct INTEGER, loss REAL
 );
 CREATE TABLE traffic (stage TEXT, round INTEGER, client INTEGER, "group" TEXT, down INTEGER, up INTEGER);
-CREATE TABLE commits (stage TEXT, round INTEGER, checksum TEXT NOT NULL, PRIMARY KEY (stage, round));
+CREATE TABLE commits (stage TEXT, round INTEGER, states INTEGER NOT NULL, checksum TEXT NOT NULL,
+    PRIMARY KEY (stage, round));
 CREATE TABLE states (stage TEXT, client INTEGER, round INTEGER NOT NULL, parts INTEGER NOT NULL,
     PRIMARY KEY (stage, client));
 CREATE TABLE parts (stage TEXT, client INTEGER, part INTEGER, bytes BLOB NOT NULL, checksum TEXT NOT NULL,
@@ -38,6 +41,13 @@ CREATE TABLE parts (stage TEXT, client INTEGER, part INTEGER, bytes BLOB NOT NUL
 CREATE INDEX metrics_by_round ON metrics (stage, round);
 CREATE INDEX traffic_by_round ON traffic (stage, round);
 """
+RECORD, ANALYSES = "SELECT key, value, checksum FROM record", "SELECT name, value, checksum FROM analyses"
+NUMBERS = {
+    "rounds": ("round", "seconds", "participants"),
+    "metrics": tuple(each.name for each in fields(Record)),
+    "traffic": tuple(each.name for each in fields(Traffic)),
+}
+"""Tables of numbers, and their columns beside the stage."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +88,7 @@ class Store:
         divisions = [] if manifest is None else [zlib.compress(json.dumps(manifest).encode())]
         held = lock(folder)
         try:
-            if (folder / DATABASE).exists():
-                raise PartitaError(f"{folder} holds a run already. Continue it with: partita resume {folder}")
+            need_new(folder)
             # Made under another name, so that a run is there as a whole or not at all.
             for rest in folder.glob(f"{UNFINISHED}*"):
                 rest.unlink()
@@ -122,18 +131,19 @@ class Store:
         if not self.closed:
             self.closed = True
             self._connection.close()
-            if self._lock:
-                self._lock.close()
+            self.release()
+
+    def release(self) -> None:
+        """Let another process write; from now on this one only reads."""
+        if self._lock:
+            self._lock.close()
+            self._lock = None
 
     def __enter__(self) -> "Store":
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    @property
-    def writes(self) -> bool:
-        return self._lock is not None
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -143,16 +153,14 @@ class Store:
             try:
                 yield
             finally:
-                self._connection.execute("COMMIT")
+                # Some errors end a transaction by themselves.
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
 
     @property
     def record(self) -> RunRecord:
         with explained(self.folder):
-            tables = {name for (name,) in self._rows("SELECT name FROM sqlite_master WHERE type = 'table'")}
-            if "record" not in tables and "about" in tables:
-                older = {key: json.loads(value) for key, value in self._rows("SELECT key, value FROM about")}
-                return RunRecord.read(older, str(self.folder))
-            return RunRecord.read(self._values("SELECT key, value, checksum FROM record"), str(self.folder))
+            return RunRecord.read(self._older() or self.values(RECORD), str(self.folder))
 
     def note(self, **changes: object) -> None:
         """Change fields of the record."""
@@ -165,7 +173,7 @@ class Store:
     def analyses(self) -> dict[str, Any]:
         """What was found out about the run beside its metrics, by name."""
         with explained(self.folder):
-            return self._values("SELECT name, value, checksum FROM analyses")
+            return self.values(ANALYSES)
 
     def add_analysis(self, name: str, value: object) -> None:
         with self._writing() as connection:
@@ -175,8 +183,8 @@ class Store:
     def manifest(self) -> dict[str, Any] | None:
         """The division of the data, where it is kept."""
         with explained(self.folder):
-            for blob, expected in self._rows("SELECT manifest, checksum FROM division"):
-                found: dict[str, Any] = json.loads(zlib.decompress(checked(blob, expected)))
+            for blob, expected in self.select("SELECT manifest, checksum FROM division"):
+                found: dict[str, Any] = json.loads(zlib.decompress(checked(blob, expected, "the division")))
                 return found
         return None
 
@@ -197,18 +205,22 @@ class Store:
                 connection.execute(
                     "INSERT OR REPLACE INTO states VALUES (?, ?, ?, ?)", (stage, client, commit.round, len(parts))
                 )
-            rounds = [(stage, *each) for each in commit.rounds]
-            records = [(stage, *astuple(each)) for each in commit.records]
-            traffic = [(stage, *astuple(each)) for each in commit.traffic]
-            connection.executemany("INSERT INTO rounds VALUES (?, ?, ?, ?)", rounds)
-            connection.executemany("INSERT INTO metrics VALUES (?, ?, ?, ?, ?, ?, ?, ?)", records)
-            connection.executemany("INSERT INTO traffic VALUES (?, ?, ?, ?, ?, ?)", traffic)
-            row = (stage, commit.round, _checksum_of_rows(rounds, records, traffic))
-            connection.execute("INSERT INTO commits VALUES (?, ?, ?)", row)
+            numbers: dict[str, list[tuple[Any, ...]]] = {
+                "rounds": list(commit.rounds),
+                "metrics": list(map(attrgetter(*NUMBERS["metrics"]), commit.records)),
+                "traffic": list(map(attrgetter(*NUMBERS["traffic"]), commit.traffic)),
+            }
+            for table, rows in numbers.items():
+                places = ", ".join("?" * (1 + len(NUMBERS[table])))
+                connection.executemany(f"INSERT INTO {table} VALUES ({places})", [(stage, *row) for row in rows])
+            connection.execute(
+                "INSERT INTO commits SELECT ?, ?, count(*), ? FROM states WHERE stage = ?",
+                (stage, commit.round, checksum_of_rows(numbers.values()), stage),
+            )
 
     def server(self, stage: str) -> tuple[int, Tensors] | None:
         """The round that was committed last, and the server's state then."""
-        for (number,) in self._rows("SELECT round FROM states WHERE stage = ? AND client = ?", stage, SERVER):
+        for (number,) in self.select("SELECT round FROM states WHERE stage = ? AND client = ?", stage, SERVER):
             state = self.own(stage, SERVER)
             return None if state is None else (number, state)
         return None
@@ -216,31 +228,51 @@ class Store:
     def own(self, stage: str, client: int) -> Tensors | None:
         """What a client keeps."""
         with explained(self.folder):
-            for (count,) in self._rows("SELECT parts FROM states WHERE stage = ? AND client = ?", stage, client):
+            found = self.packed(stage, client)
+            return None if found is None else unpack(found)
+
+    def packed(self, stage: str, client: int) -> bytes | None:
+        """A state as it is stored, compared with its checksums."""
+        with explained(self.folder):
+            for (count,) in self.select("SELECT parts FROM states WHERE stage = ? AND client = ?", stage, client):
                 query = "SELECT part, bytes, checksum FROM parts WHERE stage = ? AND client = ? ORDER BY part"
-                return unpack(joined(self._rows(query, stage, client), count))
+                who = "the server" if client == SERVER else f"client {client}"
+                return joined(self.select(query, stage, client), count, f"the state of {who} ({stage})")
         return None
 
     def clients(self, stage: str) -> list[int]:
         query = "SELECT client FROM states WHERE stage = ? AND client != ? ORDER BY client"
-        return [client for (client,) in self._rows(query, stage, SERVER)]
+        return [client for (client,) in self.select(query, stage, SERVER)]
 
     def records(self, stage: str) -> list[Record]:
-        return [Record(*row) for row in self._rows(_select(Record, "metrics"), stage)]
+        return [Record(*row) for row in self.numbers("metrics", stage)]
 
     def traffic(self, stage: str) -> list[Traffic]:
-        return [Traffic(*row) for row in self._rows(_select(Traffic, "traffic"), stage)]
+        return [Traffic(*row) for row in self.numbers("traffic", stage)]
 
     def rounds(self, stage: str) -> list[tuple[int, float, int]]:
-        query = "SELECT round, seconds, participants FROM rounds WHERE stage = ? ORDER BY round"
-        return [(number, seconds, count) for number, seconds, count in self._rows(query, stage)]
+        return [(number, seconds, count) for number, seconds, count in self.numbers("rounds", stage)]
 
-    def _rows(self, query: str, *values: object) -> list[Any]:
+    def numbers(self, table: str, stage: str, rounds: tuple[int, int] | None = None) -> list[Any]:
+        """Rows of a table of numbers, in the order in which they came; of all rounds, or from one to another."""
+        columns = ", ".join(f'"{column}"' for column in NUMBERS[table])
+        query = f"SELECT {columns} FROM {table} WHERE stage = ?{' AND round BETWEEN ? AND ?' if rounds else ''}"
+        return self.select(f"{query} ORDER BY rowid", stage, *(rounds or ()))
+
+    def select(self, query: str, *values: object) -> list[Any]:
         with explained(self.folder):
             return self._connection.execute(query, values).fetchall()
 
-    def _values(self, query: str) -> dict[str, Any]:
-        return {key: json.loads(checked(value.encode(), expected)) for key, value, expected in self._rows(query)}
+    def values(self, query: str) -> dict[str, Any]:
+        """JSON by key, compared with its checksum."""
+        found = self.select(query)
+        return {key: json.loads(checked(str(value).encode(), expected, key)) for key, value, expected in found}
+
+    def _older(self) -> dict[str, Any] | None:
+        """What is known of a run of formats up to 3."""
+        if not self.select("SELECT name FROM sqlite_master WHERE type = 'table' AND name = 'about'"):
+            return None
+        return {key: json.loads(value) for key, value in self.select("SELECT key, value FROM about")}
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
@@ -254,8 +286,8 @@ def _row(key: str, value: object) -> tuple[str, str, str]:
     return key, text, checksum(text.encode())
 
 
-def _checksum_of_rows(*tables: Iterable[Sequence[object]]) -> str:
-    return checksum(json.dumps([[list(row) for row in rows] for rows in tables]).encode())
+def checksum_of_rows(tables: Iterable[Sequence[Sequence[object]]]) -> str:
+    return checksum(json.dumps(list(tables)).encode())
 
 
 def _need_whole_file(connection: sqlite3.Connection) -> None:
@@ -263,8 +295,3 @@ def _need_whole_file(connection: sqlite3.Connection) -> None:
     busy, left, moved = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     if busy or left != moved:
         raise sqlite3.OperationalError("the new database could not be completed")
-
-
-def _select(kind: type[Record] | type[Traffic], table: str) -> str:
-    columns = ", ".join(f'"{each.name}"' for each in fields(kind))
-    return f"SELECT {columns} FROM {table} WHERE stage = ? ORDER BY rowid"

@@ -10,6 +10,7 @@ from pathlib import Path
 from ..errors import PartitaError, unknown
 from ..evaluation.scores import Record, summarize
 from ..experiment.description import describe_experiment
+from ..extras import optional
 from ..runs.session import Session
 from ..simulation.events import Event, OnEvent, RoundEnded
 from ..simulation.experiment import Experiment
@@ -19,6 +20,17 @@ from .tracker import About, Tracker
 from .wandb import wandb
 
 TRACKERS: dict[str, Callable[[About], Tracker]] = {"tensorboard": tensorboard, "mlflow": mlflow, "wandb": wandb}
+PACKAGES = {"tensorboard": "torch.utils.tensorboard", "mlflow": "mlflow", "wandb": "wandb"}
+
+
+def need_trackers(given: Sequence[str]) -> None:
+    """Refuse trackers that are unknown or not installed, before anything is run."""
+    for text in given:
+        kind = text.partition(":")[0]
+        if kind not in TRACKERS:
+            raise PartitaError(unknown("tracker", kind, TRACKERS))
+        if kind in PACKAGES:
+            optional(PACKAGES[kind], "partita[track]")
 
 
 @contextmanager
@@ -43,13 +55,13 @@ def tracking(given: Sequence[str], experiment: Experiment, session: Session | No
             with _survived(text, opened):
                 tracker.log(found, step)
 
+    need_trackers(given)
+    settings = session.record.experiment if session else describe_experiment(experiment)
+    about = (_name(folder, experiment), settings)
     status = "done"
     try:
-        about = (_name(folder, experiment), describe_experiment(experiment))
         for text in dict.fromkeys(given):
             kind, _, place = text.partition(":")
-            if kind not in TRACKERS:
-                raise PartitaError(unknown("tracker", kind, TRACKERS))
             with _survived(text):
                 opened[text] = TRACKERS[kind](About(*about, place or None, folder, known.get(text), done + 1))
         if session and opened:

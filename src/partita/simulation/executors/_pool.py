@@ -81,7 +81,8 @@ class Pool:
     def __init__(self, setup: Setup, count: int, start: Start) -> None:
         self._context = multiprocessing.get_context(start)
         # A forked process has the setup already; another one is sent it.
-        self._setup, self._message = (setup, None) if start == "fork" else (None, pack_setup(setup))
+        self._setup = setup if start == "fork" else None
+        self._message = None if self._setup else pack_setup(setup)
         self._workers: list[_Worker] = []
         self._given: Mapping[int, object] = {}
         try:

@@ -1,7 +1,7 @@
-"""How do objects get from one process to another? As one block of bytes, in a pipe or, if it is large, in shared memory.
+"""How do objects get from one process to another? As a block of bytes, in a pipe or, if it is large, in shared memory.
 
-A block holds the bytes of all tensors, then the pickle of everything else, then where the pickle begins. A large block is
-in a file without a name: both processes map it, and it is gone with the last of them, however they end.
+A block holds the bytes of all tensors, then the pickle of everything else, then where the pickle begins. A large block
+is in a file without a name: both processes map it, and it is gone with the last of them, however they end.
 """
 
 import io
@@ -103,7 +103,7 @@ def pack(thing: object, *, code: bool = False, known: Message | None = None) -> 
 
 def unpack(block: Tensor, known: Tensor | None = None) -> Any:
     """The object that was packed. `known` is the block of the message whose tensors did not travel again."""
-    content = memoryview(block.numpy())
+    content = block.numpy().data
     offset = int.from_bytes(content[-OFFSET:], "little")
     return _Unpickler(io.BytesIO(content[offset:-OFFSET]), block, known).load()
 

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from ...errors import PartitaError
 from ..jobs import Job
+from ..memory import keep_freed_memory
 from ..setup import Setup
-from ._memory import keep_freed_memory
 from ._signals import as_worker
 from ._transport import Message, pack, receive, unpack
 
@@ -91,7 +91,8 @@ def work(connection: Connection, setup: Setup | None) -> None:
     """
     as_worker()
     parent = multiprocessing.parent_process()
-    assert parent and parent.pid
+    assert parent
+    assert parent.pid
     threading.Thread(target=_leave_with, args=(parent.sentinel,), daemon=True).start()
     keep_freed_memory()
     torch.set_num_threads(1)

@@ -101,8 +101,6 @@ def check_data(algorithm: Algorithm, task: Task, sizes: Sequence[int], batching:
 
 def check_evaluation(data: Federation, task: Task, batch: int) -> None:
     """Somebody must have test data, and every batch of them must be one that the network can answer."""
-    if batch < 1:
-        raise PartitaError(f"An evaluation in batches of {batch} samples: the size must be at least 1.")
     if not any(len(roles["test"]) for roles in data.roles):
         raise PartitaError("No client has test samples. Split the data with a part for testing.")
     flat = any(isinstance(m, nn.BatchNorm1d) and not m.track_running_stats for m in task.module.modules())

@@ -1,5 +1,6 @@
 """Who carries out jobs? An executor: a value that is chosen in Python, in files and with `--on`."""
 
+import inspect
 from collections.abc import Callable, Generator, Iterable
 from contextlib import AbstractContextManager
 from typing import Protocol
@@ -27,19 +28,20 @@ class Executor(Protocol):
 def executor_of(given: Executor | str | None) -> Executor:
     """The executor that is meant: a value, its name (`"inline"`, `"processes:4"`), or the default.
 
-    By default, work is done by one process for each core.
+    By default, work is done by one process for each core. What follows the name is the first argument of the function
+    of that name.
     """
     if given is None:
         given = "processes"
     if not isinstance(given, str):
         return given
-    name, _, argument = given.partition(":")
+    name, colon, argument = given.partition(":")
     make = registry.get("executors", name)
-    if not argument:
-        made: Executor = make()
-        return made
-    try:
-        made = make(int(argument) if argument.lstrip("-").isdecimal() else argument)
-    except TypeError:
-        raise PartitaError(f"{given!r}: {name} takes no argument. Write {name!r}.") from None
+    options: dict[str, int | str] = {}
+    if colon:
+        first = next(iter(inspect.signature(make).parameters), None)
+        if first is None:
+            raise PartitaError(f"{given!r}: {name} takes no argument. Write {name!r}.")
+        options[first] = int(argument) if argument.lstrip("-").isdecimal() else argument
+    made: Executor = make(**options)
     return made

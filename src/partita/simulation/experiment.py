@@ -1,7 +1,7 @@
 """What is run? An experiment: a method, a network, data, and the protocol that decides everything else."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Literal, TypedDict
 
 from torch import nn
@@ -105,7 +105,7 @@ class Experiment:
 
 
 class Options(TypedDict, total=False):
-    """The fields of an experiment beside algorithm, model and data, as keyword arguments."""
+    """The fields of an experiment beside algorithm, model and data, as keyword arguments that types know."""
 
     rounds: int
     seed: int
@@ -125,6 +125,3 @@ class Options(TypedDict, total=False):
     oracle_validation: bool
     engine: Engine
     device: str
-
-
-OPTIONS = tuple(each.name for each in fields(Experiment) if each.name not in ("algorithm", "model", "data"))

@@ -1,9 +1,10 @@
 """What happens in a round? Participants download, train and upload; the server aggregates; clients are evaluated."""
 
 import time
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Generator, Iterator, MutableMapping
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import chain
 from operator import attrgetter
 
 from ..core.algorithm import initial_state, server_round
@@ -26,15 +27,15 @@ class Checkpoint:
 
 def rounds(
     setup: Setup, executor: Executor, states: MutableMapping[int, Tensors], start: Checkpoint | None = None
-) -> Iterator[RoundEnded]:
+) -> Generator[RoundEnded, None, None]:
     """The rounds of a stage from its start or a checkpoint; `states`, what clients keep, is changed in place.
 
     A round is a function of the state before it, the seed and its number.
     """
+    if start and start.round >= setup.stage.rounds:
+        return
     setup.check()
     start = start or Checkpoint(0, initial_state(setup.algorithm, setup.server_client(), setup.data.sizes))
-    if start.round >= setup.stage.rounds:
-        return
     state = start.state
     with executor.open(setup) as carry_out:
         for number in range(start.round, setup.stage.rounds):
@@ -50,14 +51,17 @@ def _round(
     moment = setup.moment(number)
     evaluated = setup.experiment.is_evaluated(number + 1, setup.stage)
     chosen = setup.participants(moment)
-    trained = _done(carry_out, jobs(Train, setup, chosen, states, state, moment, evaluated=evaluated), state)
     others = {*range(len(setup.data))} - {*chosen} - setup.data.newcomers if setup.algorithm.absent else ()
-    absent = _done(carry_out, jobs(StayAway, setup, others, states, state, moment), state)
-    if updates := [result.update for result in trained if result.update]:
+    todo = chain(
+        jobs(Train, setup, chosen, states, state, moment, evaluated=evaluated),
+        jobs(StayAway, setup, others, states, state, moment),
+    )
+    results = _done(carry_out, todo, state)
+    if updates := [result.update for result in results if result.update]:
         state = server_round(setup.algorithm, state, updates, moment, setup.server_client(), setup.run_phase)
-    own = {result.client: result.own for result in (*trained, *absent) if result.own is not None}
+    own = {result.client: result.own for result in results if result.own is not None}
     states.update(own)
-    records = [record for result in trained for record in result.records]
+    records = [record for result in results for record in result.records]
     if evaluated:
         # The download after this round is that of the next.
         after = replace(moment, round=number + 1)
@@ -81,7 +85,7 @@ def _round(
         state=state,
         own=own,
         records=records,
-        traffic=[row for result in trained for row in result.traffic],
+        traffic=[row for result in results for row in result.traffic],
     )
 
 

@@ -3,7 +3,8 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from operator import index
+from typing import Any, Protocol
 
 import torch
 
@@ -30,7 +31,10 @@ class Fraction:
 
     def __post_init__(self) -> None:
         if not 0 < self.fraction <= 1:
-            raise PartitaError(f"A participation of {self.fraction}: it must be above 0 and at most 1.")
+            raise PartitaError(
+                f"A participation of {self.fraction}: it must be above 0 and at most 1. For a number of clients write "
+                "'number:COUNT'."
+            )
 
     def __call__(self, clients: int, moment: Moment) -> list[int]:
         return _drawn(clients, max(math.floor(self.fraction * clients + 1e-9), 1), moment)
@@ -141,15 +145,22 @@ def sampler(given: float | str | Sequence[Sequence[int]] | Sampler) -> Sampler:
         return _parsed(given)
     if isinstance(given, int | float):
         return Everyone() if given == 1 else Fraction(given)
-    if isinstance(given, Sequence):
-        return Schedule(tuple(tuple(map(int, chosen)) for chosen in given))
-    return given
+    return _schedule(given) if isinstance(given, Sequence) else given
+
+
+def _schedule(rounds: Sequence[Any]) -> Sampler:
+    try:
+        return Schedule(tuple(tuple(map(index, chosen)) for chosen in rounds))
+    except TypeError:
+        raise PartitaError(
+            f"A participation of {rounds}: a schedule is a list of clients for each round, as in [[0, 1], [2]]."
+        ) from None
 
 
 def _parsed(text: str) -> Sampler:
     kind, _, argument = text.partition(":")
     try:
-        if kind == "all" and not argument:
+        if text == "all":
             return Everyone()
         if kind == "number":
             return Number(int(argument))
@@ -157,7 +168,7 @@ def _parsed(text: str) -> Sampler:
             return Poisson(float(argument))
         if kind == "schedule":
             return Schedule(tuple(tuple(map(int, filter(None, part.split(",")))) for part in argument.split(";")))
-        return Fraction(float(text))
+        return sampler(float(text))
     except ValueError:
         known = ("a fraction such as 0.1", "all", "number:COUNT", "poisson:RATE", "schedule:0,1;2,3")
         raise PartitaError(unknown("participation", text, known)) from None

@@ -12,6 +12,7 @@ from ..core.client import Client
 from ..core.objectives import OBJECTIVES
 from ..core.task import Task
 from ..data.federation import Federation
+from ..errors import PartitaError
 from ..randomness import Moment, generator
 from ..tensors import Tensors
 from .checks import check_agreement, check_algorithm, check_clients, check_data, check_evaluation
@@ -91,7 +92,13 @@ class Setup:
     def participants(self, moment: Moment) -> list[int]:
         """Who takes part in a round, of the clients that train."""
         newcomers = self.data.newcomers
-        places = self.experiment.sampler(len(self.data) - len(newcomers), moment)
+        count = len(self.data) - len(newcomers)
+        places = self.experiment.sampler(count, moment)
+        if places != sorted(set(places)) or not all(0 <= place < count for place in places[:1] + places[-1:]):
+            raise PartitaError(
+                f"The sampler chose {places} of {count} clients. It must return each number at most once, in ascending "
+                f"order, from 0 to {count - 1}."
+            )
         if not newcomers:
             return places
         trainers = [client for client in range(len(self.data)) if client not in newcomers]

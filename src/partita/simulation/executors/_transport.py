@@ -1,13 +1,19 @@
-"""How do tensors get from one process to another? In a file that both map into memory, so that only names travel."""
+"""How do objects get from one process to another? As a block of bytes, in a pipe or, if it is large, in shared memory.
 
-import fcntl
+A block holds the bytes of all tensors, then the pickle of everything else, then where the pickle begins. A large block
+is in a file without a name: both processes map it, and it is gone with the last of them, however they end.
+"""
+
 import io
+import mmap
 import os
 import pickle
-import shutil
+import sys
 import tempfile
 from contextlib import suppress
 from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from multiprocessing.reduction import recv_handle, send_handle
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
@@ -19,105 +25,126 @@ from ...errors import PartitaError
 
 ALIGNMENT = 64
 """Where a tensor begins decides which instructions work on it, and so the last bits of a result."""
+SMALL = 1 << 16
+"""Bytes up to which a block goes through the pipe: a file costs more than a copy."""
+OFFSET = 8
+"""Bytes at the end of a block that say where its pickle begins."""
 Places = dict[tuple[object, ...], tuple[int, tuple[int, ...], torch.dtype]]
 """By what identifies a tensor in this process: its offset, shape and type."""
-PREFIX, LOCK = "partita-", "lock"
-SMALL = 1 << 16
-"""Bytes below which tensors travel with the message: a file costs more than a copy."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Message:
-    """An object on its way: its pickle without tensors, and the tensors' bytes, here or in a file."""
+    """An object on its way. It may be sent several times, until it is closed."""
 
-    pickled: bytes
     size: int
-    path: Path | None = None
-    inline: bytes = b""
-    places: Places = field(default_factory=dict, compare=False, repr=False)
-    """Where each tensor is among the bytes. Known to the sender alone."""
+    content: bytes | IO[bytes]
+    places: Places = field(repr=False)
+    """Where each tensor is in the block. Known to the sender alone."""
 
-    def discard(self) -> None:
-        """Delete the file; whoever has opened it keeps what is in it."""
-        if self.path:
-            self.path.unlink(missing_ok=True)
+    def send(self, connection: Connection, receiver: int) -> None:
+        """To the process with the id `receiver`, at the other end of the connection."""
+        if isinstance(self.content, bytes):
+            connection.send(self.content)
+            return
+        connection.send(self.size)
+        send_handle(connection, _handle(self.content.fileno()), receiver)
 
     def memory(self) -> Tensor:
-        """The tensors' bytes: where the sender put them if they are in a file, else a copy."""
-        if self.path:
-            # What a receiver writes stays its own.
-            return torch.from_file(str(self.path), shared=False, size=self.size, dtype=torch.uint8)
-        memory = torch.empty(self.size, dtype=torch.uint8)
-        if self.inline:
-            memory.copy_(torch.frombuffer(bytearray(self.inline), dtype=torch.uint8))
-        return memory
+        """The block, as a receiver gets it."""
+        return _copied(self.content) if isinstance(self.content, bytes) else _mapped(self.content.fileno(), self.size)
 
-    def __getstate__(self) -> dict[str, object]:
-        return {**vars(self), "places": {}}
+    def close(self) -> None:
+        if not isinstance(self.content, bytes):
+            self.content.close()
 
 
-def pack(thing: object, folder: Path, *, code: bool = False, known: Message | None = None) -> Message:
+def receive(connection: Connection) -> Tensor:
+    """The block of a message. What the receiver writes to it stays its own."""
+    content: bytes | int = connection.recv()
+    if isinstance(content, bytes):
+        return _copied(content)
+    with open(_descriptor(recv_handle(connection)), "rb") as file:
+        return _mapped(file.fileno(), content)
+
+
+def pack(thing: object, *, code: bool = False, known: Message | None = None) -> Message:
     """With `code`, functions that a module does not name travel too. Tensors that `known` holds do not travel again."""
-    target = io.BytesIO()
-    pickler = (_CodePickler if code else _Pickler)(target, known.places if known else {})
+    pickled = io.BytesIO()
+    pickler = (_CodePickler if code else _Pickler)(pickled, known.places if known else {})
     pickler.dump(thing)
-    size = sum(_padded(tensor) for tensor in pickler.tensors)
+    offset = sum(map(_padded, pickler.tensors))
+    end = pickled.getvalue() + offset.to_bytes(OFFSET, "little")
+    size = offset + len(end)
     if size <= SMALL:
         padded = (_bytes(tensor).numpy().tobytes().ljust(_padded(tensor), b"\0") for tensor in pickler.tensors)
-        return Message(target.getvalue(), size, inline=b"".join(padded), places=pickler.places)
-    handle, name = tempfile.mkstemp(dir=folder)
+        return Message(size, b"".join((*padded, end)), pickler.places)
+    file = _file_without_name()
     try:
-        with os.fdopen(handle, "wb") as file:
-            for tensor in pickler.tensors:
-                # Written, not mapped: where there is no room that is an error and no signal, and no page is cleared.
-                file.write(_bytes(tensor).numpy().data)
-                file.seek(_padded(tensor) - tensor.numel() * tensor.element_size(), os.SEEK_CUR)
-            file.truncate(size)
+        for tensor in pickler.tensors:
+            # Written, not mapped: where there is no room that is an error and no signal, and no page is cleared.
+            file.write(_bytes(tensor).numpy().data)
+            file.write(bytes(_padded(tensor) - tensor.nbytes))
+        file.write(end)
+        file.flush()
     except OSError as problem:
-        os.unlink(name)
+        # Closing it tries to write what is left, once more.
+        with suppress(OSError):
+            file.close()
         raise PartitaError(
-            f"{folder} has no room for {size >> 20} MB that processes exchange ({problem.strerror}). Make room, or let "
-            "one process do the work (--workers 1)."
+            f"There is no room for {size >> 20} MB that processes exchange ({problem.strerror}). Make room, or let one "
+            "process do the work (--on inline)."
         ) from problem
     except BaseException:
-        os.unlink(name)
+        file.close()
         raise
-    return Message(target.getvalue(), size, Path(name), places=pickler.places)
+    return Message(size, file, pickler.places)
 
 
-def unpack(message: Message, known: Tensor | None = None) -> Any:
-    """What was packed. `known` is the memory of the message whose tensors did not travel again."""
-    return _Unpickler(io.BytesIO(message.pickled), message.memory(), known).load()
+def unpack(block: Tensor, known: Tensor | None = None) -> Any:
+    """The object that was packed. `known` is the block of the message whose tensors did not travel again."""
+    content = block.numpy().data
+    offset = int.from_bytes(content[-OFFSET:], "little")
+    return _Unpickler(io.BytesIO(content[offset:-OFFSET]), block, known).load()
 
 
-def memory_folder() -> Path:
-    """A new folder for messages: in memory where the system has a place for that, else among temporary files."""
-    memory = Path("/dev/shm")
-    roomy = memory.is_dir() and os.access(memory, os.W_OK) and _free(memory) > 1 << 30
-    place = memory if roomy else Path(tempfile.gettempdir())
-    _sweep(place)
-    return Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
+def _file_without_name() -> IO[bytes]:
+    """In memory where the system has such files, else among temporary ones."""
+    if hasattr(os, "memfd_create"):
+        with suppress(OSError):
+            return open(os.memfd_create("partita"), "w+b")
+    return tempfile.TemporaryFile()
 
 
-def claim(folder: Path) -> IO[str]:
-    """A folder is in use as long as this file is open, by whoever inherited it too."""
-    file = (folder / LOCK).open("w")
-    fcntl.flock(file, fcntl.LOCK_EX)
-    return file
+def _mapped(descriptor: int, size: int) -> Tensor:
+    path = Path(f"/dev/fd/{descriptor}")
+    if path.exists():
+        # Unlike Python's, torch's mapping keeps no file open: there may be thousands.
+        return torch.from_file(str(path), shared=False, size=size, dtype=torch.uint8)
+    return torch.frombuffer(mmap.mmap(descriptor, size, access=mmap.ACCESS_COPY), dtype=torch.uint8)
 
 
-def _sweep(place: Path) -> None:
-    """Takes away what processes left that were all killed at once, so that none could do it."""
-    for lock in place.glob(f"{PREFIX}*/{LOCK}"):
-        # Those in use, or of other users, cannot be locked.
-        with suppress(OSError), lock.open("r+") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(lock.parent, ignore_errors=True)
+def _copied(content: bytes) -> Tensor:
+    """In memory of torch, which is aligned."""
+    return torch.empty(len(content), dtype=torch.uint8).copy_(torch.frombuffer(bytearray(content), dtype=torch.uint8))
 
 
-def _free(folder: Path) -> int:
-    found = os.statvfs(folder)
-    return found.f_bavail * found.f_frsize
+if sys.platform == "win32":
+    import msvcrt
+
+    def _handle(descriptor: int) -> int:
+        return msvcrt.get_osfhandle(descriptor)
+
+    def _descriptor(handle: int) -> int:
+        return msvcrt.open_osfhandle(handle, os.O_RDONLY)
+
+else:
+
+    def _handle(descriptor: int) -> int:
+        return descriptor
+
+    def _descriptor(handle: int) -> int:
+        return handle
 
 
 class _SettingAside:
@@ -132,7 +159,8 @@ class _SettingAside:
         self._offset = 0
 
     def persistent_id(self, thing: object) -> object:
-        if type(thing) is not Tensor:
+        # A tensor of another kind is pickled as torch does it.
+        if type(thing) is not Tensor or thing.layout is not torch.strided or thing.device.type != "cpu":
             return None
         key = (thing.data_ptr(), tuple(thing.shape), thing.stride(), thing.dtype, thing.is_conj(), thing.is_neg())
         if thing.numel() and key in self._known:
@@ -155,22 +183,21 @@ class _CodePickler(_SettingAside, cloudpickle.Pickler):  # type: ignore[misc]
 class _Unpickler(pickle.Unpickler):
     def __init__(self, source: BinaryIO, own: Tensor, known: Tensor | None) -> None:
         super().__init__(source)
-        self._memories = {"own": own, "known": known}
+        self._blocks = {"own": own, "known": known}
         self._made: dict[tuple[object, ...], Tensor] = {}
 
     def persistent_load(self, key: Any) -> Tensor:
         if key not in self._made:
             where, offset, shape, dtype = key
-            memory = self._memories[where]
-            assert memory is not None, "a message refers to another one"
+            block = self._blocks[where]
+            assert block is not None, "a message refers to another one"
             count = torch.Size(shape).numel() * dtype.itemsize
-            self._made[key] = memory[offset : offset + count].view(dtype).view(shape)
+            self._made[key] = block[offset : offset + count].view(dtype).view(shape)
         return self._made[key]
 
 
 def _padded(tensor: Tensor) -> int:
-    size = tensor.numel() * tensor.element_size()
-    return -(-size // ALIGNMENT) * ALIGNMENT
+    return -(-tensor.nbytes // ALIGNMENT) * ALIGNMENT
 
 
 def _bytes(tensor: Tensor) -> Tensor:

@@ -15,13 +15,15 @@ from .data.federation import Federation
 from .data.pool import Pool
 from .errors import PartitaError
 from .evaluation.comparison import Comparison, compare as compare_scores
+from .evaluation.gains import Gain
 from .evaluation.scores import Summary
 from .evaluation.variants import Variant
 from .extras import optional
+from .report import REPORT
 from .report.report import write_report
 from .runs.complete import complete
 from .runs.folders import BASELINES, runs_in
-from .runs.gains import Gain, gains_of
+from .runs.gains import gains_of
 from .runs.reuse import session_for
 from .runs.scores import scores_of
 from .runs.session import Session
@@ -34,8 +36,6 @@ from .simulation.simulate import experiment_of
 from .simulation.tasks import Factory
 from .tensors import Tensors
 from .trackers.tracking import tracking
-
-REPORT = "report.html"
 
 
 class Run:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..report import REPORT
 from . import terminal
 from .options import (
     AsJson,
@@ -23,7 +24,8 @@ from .options import (
     file_and_changes,
     interruptible,
 )
-from .reporting import REPORT, write_report
+from .report import try_report
+from .results import print_runs
 from .show import print_kept
 
 if TYPE_CHECKING:
@@ -107,7 +109,7 @@ def run(
         if as_json:
             print(json.dumps([each.stored.as_dict() for each in runs]))
         else:
-            terminal.print_runs([each.stored for each in runs])
+            print_runs([each.stored for each in runs])
         return
     with _shown(folder, as_json) as on_event:
         keep(
@@ -165,4 +167,4 @@ def _report(folder: Path) -> None:
     from ..runs.database import DATABASE
 
     if (folder / DATABASE).exists():
-        write_report([folder], folder / REPORT)
+        try_report([folder], folder / REPORT)

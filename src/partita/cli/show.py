@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 from ..errors import PartitaError
-from . import standings, terminal
+from . import terminal
 from .options import AsJson, Folder
+from .results import print_gains, print_run, print_runs, print_target
 
 
 def show(
@@ -27,7 +28,7 @@ def show(
 
     partita show runs/fedper-digits-1 --target 0.9
     """
-    from ..runs.gains import gains_of
+    from ..runs.gains import gain_as_dict, gains_of
     from ..runs.stored import read_run
     from ..runs.target import reached
 
@@ -36,12 +37,13 @@ def show(
     at = reached(found, target) if target is not None else None
     if as_json:
         more = {} if target is None else {"target": {"score": target, "reached": asdict(at) if at else None}}
-        print(json.dumps({**found.as_dict(oracle=oracle), "gains": [asdict(gain) for gain in gains], **more}))
+        told = [gain_as_dict(gain, found.record) for gain in gains]
+        print(json.dumps({**found.as_dict(oracle=oracle), "gains": told, **more}))
         return
-    terminal.print_run(found, oracle=oracle)
-    standings.print_gains(found, gains)
+    print_run(found, oracle=oracle)
+    print_gains(found, gains)
     if target is not None:
-        terminal.print_target(found, target, at)
+        print_target(found, target, at)
 
 
 def list_runs(
@@ -55,7 +57,7 @@ def list_runs(
     if as_json:
         print(json.dumps([{"folder": str(each.folder), "done": each.done, **each.record.as_dict()} for each in runs]))
     elif runs:
-        terminal.print_runs(runs)
+        print_runs(runs)
     else:
         terminal.tell(f"No runs in {folder}. Make one with: partita run")
 
@@ -106,21 +108,21 @@ def compare(
     partita compare runs --baseline fedavg --form markdown
     """
     from ..api import compare as compare_runs
-    from ..report.tables import table
+    from ..report.tables import comparison_text
 
     made = compare_runs(*runs, baseline=baseline)
-    print(table(made, form.value, percent=not made.lower_is_better))
+    print(comparison_text(made, form.value, percent=not made.lower_is_better))
 
 
 def print_kept(folder: Path, as_json: bool) -> None:
     """A run that was just made, or has just gone on."""
-    from ..runs.gains import gains_of
+    from ..runs.gains import gain_as_dict, gains_of
     from ..runs.stored import read_run
 
     kept = read_run(folder)
     gains = gains_of(kept)
     if as_json:
-        print(json.dumps({**kept.as_dict(), "gains": [asdict(gain) for gain in gains]}))
+        print(json.dumps({**kept.as_dict(), "gains": [gain_as_dict(gain, kept.record) for gain in gains]}))
         return
-    terminal.print_run(kept)
-    standings.print_gains(kept, gains)
+    print_run(kept)
+    print_gains(kept, gains)

@@ -5,7 +5,8 @@
 >>> result.score().clients
 20
 
-The names are listed in `__init__.pyi`: among them every algorithm, server, model, data source, split and executor.
+The names are listed in `__init__.pyi`: among them every algorithm, server, model, data source, split, executor
+and analysis.
 """
 
 import lazy_loader

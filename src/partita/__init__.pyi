@@ -92,6 +92,15 @@ from .data.splits.natural import natural as natural
 from .data.splits.quantity import quantity as quantity
 from .data.splits.shards import shards as shards
 from .errors import DegenerateWarning as DegenerateWarning, DivergedError as DivergedError, PartitaError as PartitaError
+from .evaluation.analyses.embedding import embedding as embedding
+from .evaluation.analyses.finetuning import finetuning as finetuning
+from .evaluation.analyses.floor import floor as floor
+from .evaluation.analyses.guard import guard as guard
+from .evaluation.analyses.inside_outside import inside_outside as inside_outside
+from .evaluation.analyses.labels import labels as labels
+from .evaluation.analyses.network import network as network
+from .evaluation.analyses.similarity import similarity as similarity
+from .evaluation.analyses.without_head import without_head as without_head
 from .evaluation.scores import Record as Record, Summary as Summary
 from .models._adapters import with_adapters as with_adapters
 from .models.additive import additive as additive

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 from .errors import PartitaError, unknown
 
-Kind = Literal["algorithms", "servers", "models", "data", "splits", "executors"]
+Kind = Literal["algorithms", "servers", "models", "data", "splits", "executors", "analyses"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 FOLDERS: dict[Kind, str] = {
     "algorithms": "partita.algorithms",
@@ -18,22 +18,24 @@ FOLDERS: dict[Kind, str] = {
     "data": "partita.data.sources",
     "splits": "partita.data.splits",
     "executors": "partita.simulation.executors",
+    "analyses": "partita.evaluation.analyses",
 }
 
 
 def names(kind: Kind) -> list[str]:
     """Every name known: the files of the folder and the entry points of the group `partita.KIND`."""
-    return sorted(_files(kind) | {point.name for point in entry_points(group=f"partita.{kind}")})
+    return sorted({*built_in(kind), *(point.name for point in entry_points(group=f"partita.{kind}"))})
 
 
 def is_built_in(kind: Kind, name: str) -> bool:
     """Whether a name is that of a file here."""
-    return name in _files(kind)
+    return name in built_in(kind)
 
 
-def _files(kind: Kind) -> set[str]:
+def built_in(kind: Kind) -> list[str]:
+    """The files of the folder, none of which is loaded for it."""
     package = importlib.import_module(FOLDERS[kind])
-    return {module.name for module in pkgutil.iter_modules(package.__path__) if not module.name.startswith("_")}
+    return [module.name for module in pkgutil.iter_modules(package.__path__) if not module.name.startswith("_")]
 
 
 class Trusted(str):
@@ -57,7 +59,8 @@ def get(kind: Kind, name: str) -> Callable[..., Any]:
         return _attribute(f"{FOLDERS[kind]}.{name}", name)
     for point in entry_points(group=f"partita.{kind}", name=name):
         return _attribute(point.module, point.attr)
-    raise PartitaError(unknown(kind.removesuffix("s"), name, names(kind)) + " Your own: 'package.module:function'.")
+    one = "analysis" if kind == "analyses" else kind.removesuffix("s")
+    raise PartitaError(unknown(one, name, names(kind)) + " Your own: 'package.module:function'.")
 
 
 def described(kind: Kind, name: str) -> str:

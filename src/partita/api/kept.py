@@ -11,12 +11,14 @@ from typing import Any, overload
 
 from ..errors import PartitaError, unknown
 from ..evaluation.comparison import Comparison, compare as compare_scores
+from ..evaluation.gains import Gain
 from ..evaluation.scores import Summary
 from ..evaluation.variants import Variant
 from ..extras import optional
+from ..report import REPORT
 from ..report.report import write_report
 from ..runs.folders import find_runs, runs_in
-from ..runs.gains import Gain, Named, gains_of, named_baselines
+from ..runs.gains import NamedBaselines, gains_of, named_baselines
 from ..runs.scores import scores_of
 from ..runs.session import Session
 from ..runs.store import SERVER, Store
@@ -26,8 +28,6 @@ from ..simulation.executor import Executor
 from ..simulation.experiment import Experiment
 from ..tensors import Tensors
 from .finish import finish
-
-REPORT = "report.html"
 
 
 class Run:
@@ -77,7 +77,7 @@ class Run:
         return self._baselines.lost
 
     @cached_property
-    def _baselines(self) -> Named:
+    def _baselines(self) -> NamedBaselines:
         return named_baselines(self.stored, self._read)
 
     def table(self) -> Any:

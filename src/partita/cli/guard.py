@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from . import standings, terminal
+from . import terminal
 from .options import AsJson, Folder, Trust, use_one_thread
 
 
@@ -17,14 +17,15 @@ def guard(
         typer.Option("--global", help="A run of a whole network; by default its own or its baseline."),
     ] = None,
     prior: Annotated[
-        float | None, typer.Option(help="So many of a client's validation samples weigh as much as those of all.")
+        float | None,
+        typer.Option(help="So many validation samples give a client's own loss the weight of that of all clients."),
     ] = None,
     trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
-    """Choose for every client its personal model, the global one or a mixture, by validation data; tell test scores.
+    """Choose for every client its personal model, the global one or a mixture, by validation data; show test scores.
 
-    `partita run` does this of itself where it makes baselines.
+    `partita run` does this by itself where it makes baselines.
 
     Examples:
 
@@ -32,18 +33,21 @@ def guard(
 
     partita guard runs/fedper-digits-1 --global runs/fedavg-digits-1 --prior 10
     """
+    from ..evaluation.analyses.guard import guard as guard_analysis
     from ..evaluation.guard import PRIOR
-    from ..runs.guard import add_guard
+    from ..runs.evaluate import analyse
     from ..runs.session import Session
 
     use_one_thread()
+    analysis = guard_analysis(global_run=global_run, prior=PRIOR if prior is None else prior)
     with (
         terminal.show_events(not as_json) as on_event,
         Session.open(run, trust=trust, on_event=on_event) as session,
     ):
-        found = add_guard(session, global_run=global_run, prior=PRIOR if prior is None else prior)
-        metric = session.record.metric
+        found = analyse(session, analysis)
+        metric = session.record.score
     if as_json:
         print(json.dumps(found))
-    else:
-        standings.print_guard(found, metric)
+        return
+    for table in analysis.tables(found, metric):
+        terminal.print_table(table)

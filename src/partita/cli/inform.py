@@ -1,7 +1,6 @@
 """Commands that list, describe and demonstrate."""
 
 import json
-from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -9,9 +8,11 @@ from typing import Annotated
 import typer
 
 from ..errors import PartitaError
-from . import standings, terminal
+from ..report import REPORT
+from . import terminal
 from .options import AsJson, Overrides, interruptible, use_one_thread
-from .reporting import REPORT, write_report
+from .report import try_report
+from .results import print_comparison
 
 
 class Kind(str, Enum):
@@ -21,10 +22,11 @@ class Kind(str, Enum):
     models = "models"
     data = "data"
     splits = "splits"
+    analyses = "analyses"
 
 
 def list_(kind: Annotated[Kind, typer.Argument(help="What to list.")], as_json: AsJson = False) -> None:
-    """List what is known by name: algorithms, models or data.
+    """List what is known by name: algorithms, models, data, splits or analyses.
 
     Example: partita list algorithms
     """
@@ -75,7 +77,7 @@ def describe(
     if as_json:
         print(json.dumps(description.as_dict()))
     else:
-        terminal.print_description(description)
+        terminal.print_partition(description)
 
 
 def demo(
@@ -92,7 +94,7 @@ def demo(
 
     Example: partita demo --rounds 10 --output runs/short
     """
-    from ..runs.gains import gains_of
+    from ..runs.gains import gain_as_dict, gains_of
     from .demonstration import demonstrate
 
     use_one_thread()
@@ -101,8 +103,11 @@ def demo(
         runs = demonstrate(output, rounds=rounds, seed=seed, on_event=on_event)
     gains = {name: gains_of(run) for name, run in runs.items()}
     if as_json:
-        told = {name: {**run.as_dict(), "gains": [asdict(gain) for gain in gains[name]]} for name, run in runs.items()}
-        print(json.dumps(told))
+        shown = {
+            name: {**run.as_dict(), "gains": [gain_as_dict(gain, run.record) for gain in gains[name]]}
+            for name, run in runs.items()
+        }
+        print(json.dumps(shown))
     else:
-        standings.print_comparison(runs, gains)
-    write_report([run.folder for run in runs.values()], output / REPORT, tell=not as_json)
+        print_comparison(runs, gains)
+    try_report([run.folder for run in runs.values()], output / REPORT, tell=not as_json)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..report import REPORT
 from . import terminal
 from .options import (
     AsJson,
@@ -23,7 +24,8 @@ from .options import (
     file_and_changes,
     interruptible,
 )
-from .reporting import REPORT, write_report
+from .report import try_report
+from .results import print_runs
 from .show import print_kept
 
 if TYPE_CHECKING:
@@ -104,7 +106,7 @@ def run(
         if as_json:
             print(json.dumps([each.stored.as_dict() for each in runs]))
         else:
-            terminal.print_runs([each.stored for each in runs])
+            print_runs([each.stored for each in runs])
         return
     if output:
         need_new(output)
@@ -207,4 +209,4 @@ def _report(folder: Path, *, tell: bool = True) -> None:
     from ..runs.folders import find_runs
 
     if found := find_runs(folder):
-        write_report([folder] if folder in found else found, folder / REPORT, tell=tell)
+        try_report([folder] if folder in found else found, folder / REPORT, tell=tell)

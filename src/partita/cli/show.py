@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import PartitaError
-from . import standings, terminal
+from . import terminal
 from .options import AsJson, Folder
+from .results import print_gains, print_run, print_runs, print_target
 
 if TYPE_CHECKING:
     from ..api.kept import Run
@@ -30,7 +31,7 @@ def show(
 
     partita show runs/fedper-digits-1 --target 0.9
     """
-    from ..runs.gains import gains_of, named_baselines
+    from ..runs.gains import gain_as_dict, gains_of, named_baselines
     from ..runs.stored import read_run
     from ..runs.target import reached
 
@@ -40,12 +41,13 @@ def show(
     at = reached(found, target) if target is not None else None
     if as_json:
         more = {} if target is None else {"target": {"score": target, "reached": asdict(at) if at else None}}
-        print(json.dumps({**found.as_dict(oracle=oracle), "gains": [asdict(gain) for gain in gains], **more}))
+        told = [gain_as_dict(gain, found.record) for gain in gains]
+        print(json.dumps({**found.as_dict(oracle=oracle), "gains": told, **more}))
         return
-    terminal.print_run(found, oracle=oracle)
-    standings.print_gains(found, gains, beside.lost)
+    print_run(found, oracle=oracle)
+    print_gains(found, gains, beside.lost)
     if target is not None:
-        terminal.print_target(found, target, at)
+        print_target(found, target, at)
 
 
 def list_runs(
@@ -59,7 +61,7 @@ def list_runs(
     if as_json:
         print(json.dumps([{"folder": str(each.folder), "done": each.done, **each.record.as_dict()} for each in runs]))
     elif runs:
-        terminal.print_runs(runs)
+        print_runs(runs)
     else:
         terminal.tell(f"No runs in {folder}. Make one with: partita run")
 
@@ -110,17 +112,19 @@ def compare(
     partita compare runs --baseline fedavg --form markdown
     """
     from ..api.kept import compare as compare_runs
-    from ..report.tables import table
+    from ..report.tables import comparison_text
 
     made = compare_runs(*runs, baseline=baseline)
-    print(table(made, form.value, percent=not made.lower_is_better))
+    print(comparison_text(made, form.value, percent=not made.lower_is_better))
 
 
 def print_kept(run: "Run", as_json: bool) -> None:
     """A run that was just made, or has just gone on."""
+    from ..runs.gains import gain_as_dict
+
     kept, gains = run.stored, run.gains()
     if as_json:
-        print(json.dumps({**kept.as_dict(), "gains": [asdict(gain) for gain in gains]}))
+        print(json.dumps({**kept.as_dict(), "gains": [gain_as_dict(gain, kept.record) for gain in gains]}))
         return
-    terminal.print_run(kept)
-    standings.print_gains(kept, gains, run.lost)
+    print_run(kept)
+    print_gains(kept, gains, run.lost)

@@ -67,6 +67,8 @@ def obstacle(phase: Phase) -> str | None:
     """Why a phase needs the functional form, if it does."""
     if phase.objective:
         return "an objective of its own"
+    if phase.on_epoch:
+        return "a look at every epoch"
     if phase.gradient != PLAIN_GRADIENT:
         return f"a gradient by {type(phase.gradient).__name__}"
     return None if phase.view.direct else f"weights by {phase.view.text}"

@@ -1,44 +1,19 @@
 """How does a report come about? Runs are read, sections written, and the file put in place as a whole."""
 
+import importlib
 import os
+import pkgutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..errors import PartitaError
 from ..formatting import amount, listed
+from . import sections
+from .figure import Section
 from .markup import Html, tag
 from .page import page
-from .sections.cost import cost
-from .sections.curves import curves
-from .sections.gains import gains
-from .sections.guard import guard
-from .sections.headline import headline
-from .sections.hurt import hurt
-from .sections.labels import labels
-from .sections.network import network
-from .sections.overview import overview
-from .sections.paired import paired
-from .sections.personalization import personalization
-from .sections.provenance import provenance
-from .sections.similarity import similarity
 from .study import Study, study
-
-SECTIONS = (
-    overview,
-    headline,
-    paired,
-    curves,
-    gains,
-    hurt,
-    guard,
-    labels,
-    network,
-    personalization,
-    similarity,
-    cost,
-    provenance,
-)
 
 
 def write_report(folders: Sequence[Path], path: Path) -> Path:
@@ -63,9 +38,16 @@ def write_report(folders: Sequence[Path], path: Path) -> Path:
     return path
 
 
+def found_sections() -> list[Callable[[Study], Section | None]]:
+    """The function of each file in the folder `sections`, named after its file, in the order of their `PLACE`."""
+    names = [each.name for each in pkgutil.iter_modules(sections.__path__)]
+    modules = [(name, importlib.import_module(f"{sections.__name__}.{name}")) for name in names]
+    return [getattr(module, name) for name, module in sorted(modules, key=lambda each: each[1].PLACE)]
+
+
 def report(found: Study) -> str:
-    sections = [made for section in SECTIONS if (made := section(found))]
-    return page(_title(found), _subtitle(found), _banners(found), sections, _footer(found))
+    written = [made for section in found_sections() if (made := section(found))]
+    return page(_title(found), _subtitle(found), _banners(found), written, _footer(found))
 
 
 def _title(found: Study) -> str:

@@ -8,10 +8,11 @@ from statistics import fmean
 from typing import Any
 
 from ..errors import PartitaError
+from ..evaluation.gains import Gain
 from ..evaluation.metric import Metric
 from ..evaluation.scores import Record, Summary
 from ..evaluation.variants import Variant
-from ..runs.gains import Gain, gains_over, named_baselines, over_floor
+from ..runs.gains import gains_over, named_baselines, over_floor
 from ..runs.grouping import grouped
 from ..runs.stored import StoredRun, read_run
 
@@ -78,7 +79,7 @@ class Method:
         gains = self.gains_over(reference)
         return fmean(gains) if gains else None
 
-    def hurt(self, reference: str) -> tuple[int, int]:
+    def hurt_count(self, reference: str) -> tuple[int, int]:
         """How many (seed, client) pairs are worse off than with the reference, and of how many."""
         several = [each for _, each in self.over(reference)]
         return sum(len(each.hurt) for each in several), sum(len(each.clients) for each in several)

@@ -3,24 +3,28 @@
 import datetime
 import os
 import platform
+import warnings
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ..core.algorithm import initial_state
 from ..data.manifests import manifest_of
-from ..errors import PartitaError
+from ..errors import DegenerateWarning, PartitaError
+from ..evaluation.analysis import declared
 from ..evaluation.scores import used_variant
+from ..experiment.describe import describe
 from ..experiment.description import describe_experiment, differences, rebuild
 from ..experiment.files import trusted
 from ..simulation.events import OnEvent, ignore
 from ..simulation.executor import Executor, executor_of
 from ..simulation.experiment import Experiment, Stage
+from ..simulation.population import population_at
 from ..simulation.rounds import Checkpoint, rounds
 from ..simulation.setup import Setup
 from ..tensors import Tensors
 from .environment import environment
-from .facts import facts_of
 from .record import BaselinesPlace, RunRecord
 from .recorder import Recorder
 from .states import States
@@ -87,7 +91,7 @@ class Session:
         )
         setup = Setup.of(experiment, experiment.stages[-1], experiment.weights)
         manifest = manifest_of(data) if whole else None
-        session = cls(Store.create(folder, record, facts_of(setup), manifest), experiment, executor, on_event)
+        session = cls(Store.create(folder, record, _first_analyses(setup), manifest), experiment, executor, on_event)
         if len(experiment.stages) == 1:
             session._setups["run"] = setup
         return session
@@ -244,6 +248,19 @@ def _need_same(record: RunRecord, experiment: Experiment, folder: Path) -> None:
             f"The data are not those that {folder} was started with: values or division differ. Restore the files "
             "(PARTITA_DATA), or start a new run."
         )
+
+
+def _first_analyses(setup: Setup) -> dict[str, object]:
+    """What analyses find before the first round. A method that does not fit the network is refused here already."""
+    with warnings.catch_warnings():
+        # Warnings are given when the rounds start.
+        warnings.simplefilter("ignore", DegenerateWarning)
+        describe(setup.algorithm, setup.tasks[0])
+    population = population_at(
+        setup, setup.moment(0), lambda: initial_state(setup.algorithm, setup.server_client(), setup.data.sizes), {}
+    )
+    applying = (each for each in declared("start").values() if not each.obstacle(population))
+    return {analysis.name: analysis(population) for analysis in applying}
 
 
 def _now() -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ..evaluation.metric import Metric
 from ..evaluation.scores import HeldOut, Record, Summary, summarize
@@ -90,6 +90,22 @@ class StoredRun:
         found = {at: self.summaries(at, role=role).get(variant or self.record.variant) for at in self.evaluated}
         return {at: summary.macro for at, summary in found.items() if summary}
 
+    @cached_property
+    def sample_counts(self) -> tuple[Literal["training", "held out"], Mapping[int, int]]:
+        """How many samples each evaluated client has: for training, where the run's labels tell it of all of them.
+
+        Elsewhere, for instance in a regression, it is the number of samples held out for validation and test, which
+        grows with that for training.
+        """
+        held: dict[int, dict[str, int]] = {}
+        for record in self.records:
+            if record.round == self.last:
+                held.setdefault(record.client, {})[record.role] = record.count
+        labels = self.analyses.get("labels")
+        if labels and held.keys() <= set(labels["clients"]):
+            return "training", dict(zip(labels["clients"], map(sum, labels["train"]), strict=True))
+        return "held out", {client: sum(roles.values()) for client, roles in held.items()}
+
     @property
     def chosen_round(self) -> int | None:
         """The evaluated round that is best on validation data, the first of equals; test data have no say."""
@@ -116,7 +132,7 @@ class StoredRun:
             "chosen_round": self.chosen_round,
             "scores": {str(at): {m: asdict(s) for m, s in self.summaries(at).items()} for at in self.evaluated},
             "newcomer_scores": {m: asdict(s) for m, s in self.summaries(newcomers=True).items()},
-            "records": [asdict(record) for record in self.records],
+            "records": [{**asdict(each), "name": self.record.name_of(each.client)} for each in self.records],
             "analyses": self.analyses,
         }
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-import torch
 from torch import nn
 
 from ..core.algorithm import Algorithm, RunPhase
@@ -13,7 +12,8 @@ from ..core.objectives import OBJECTIVES
 from ..core.task import Task
 from ..data.federation import Federation
 from ..errors import PartitaError
-from ..randomness import Moment, generator
+from ..evaluation.population import fixed_sample
+from ..randomness import Moment
 from ..tensors import Tensors
 from .checks import check_agreement, check_algorithm, check_clients, check_data, check_evaluation
 from .experiment import ENGINES, Experiment, Stage
@@ -141,11 +141,3 @@ class Setup:
         first = self.client(0, self.moment(0))
         check_algorithm(algorithm, first)
         check_agreement(algorithm, first, (self.client(other, first.moment) for other in self.different))
-
-
-def fixed_sample(clients: Sequence[int], most: int) -> Sequence[int]:
-    """All clients, or of more than `most` a sample that is the same for every round, method and run."""
-    if len(clients) <= most:
-        return clients
-    order = torch.randperm(len(clients), generator=generator(0, "evaluated clients"))
-    return sorted(clients[at] for at in order[:most].tolist())

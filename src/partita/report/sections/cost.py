@@ -2,7 +2,7 @@
 
 from statistics import fmean
 
-from ...formatting import duration, size
+from ...formatting import byte_text, duration
 from ...runs.target import spent
 from ..charts.bars import Part, bars
 from ..charts.frame import colour
@@ -11,6 +11,7 @@ from ..markup import Html
 from ..scale import axis
 from ..study import Method, Study
 
+PLACE = 110
 TITLE = "Cost"
 
 
@@ -27,16 +28,17 @@ def _traffic(methods: list[Method]) -> Html:
     groups = list(dict.fromkeys(group for each in found.values() for group in each))
     parts = [
         [
-            Part(
-                sum(each.get(group, (0, 0))) / 1e6,
-                colour(number),
-                f"{name}, {group}: {size(each.get(group, (0, 0))[0])} down, {size(each.get(group, (0, 0))[1])} up",
-            )
+            Part((down + up) / 1e6, colour(number), f"{name}, {group}: {byte_text(down)} down, {byte_text(up)} up")
             for number, group in enumerate(groups)
+            for down, up in [each.get(group, (0, 0))]
         ]
         for name, each in found.items()
     ]
-    rows = [[name, group, size(down), size(up)] for name, each in found.items() for group, (down, up) in each.items()]
+    rows = [
+        [name, group, byte_text(down), byte_text(up)]
+        for name, each in found.items()
+        for group, (down, up) in each.items()
+    ]
     rows += [[name, "all", "0 B", "0 B"] for name, each in found.items() if not each]
     x = axis("MB in a round", [0, *(sum(part.value for part in several) for several in parts)], most=5)
     note = "Mean of a round, all its participants together, down and up."

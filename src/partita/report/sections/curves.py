@@ -2,18 +2,20 @@
 
 from statistics import fmean, pstdev
 
+from ...evaluation.figures import Line
 from ...evaluation.metric import DECIMALS
 from ...evaluation.scores import HeldOut
 from ...evaluation.variants import Variant
-from ...formatting import NONE, duration, size
+from ...formatting import NONE, byte_text, duration
 from ...runs.target import reached, spent
-from ..charts.lines import Level, Line, lines
-from ..figure import Section, figure, grid, paragraph, section, table
+from ..charts.lines import Level, lines
+from ..figure import Section, figure, grid, html_table, paragraph, section
 from ..markup import Html, tag
-from ..sampling import evenly, told
+from ..sampling import evenly, part_shown
 from ..scale import axis, score_axis, ticks, whole_axis
 from ..study import Method, Replica, Study
 
+PLACE = 40
 MOST_POINTS = 60
 SHORT: dict[Variant, str] = {
     "initial": "initial",
@@ -75,7 +77,7 @@ def _over_rounds(study: Study, found: list[tuple[str, int, Curve]]) -> Html:
     known = {name: {at: mean for at, mean, _ in each} for name, _, each in shown}
     rows = [[str(at), *(metric.text(each[at]) if at in each else NONE for each in known.values())] for at in rounds]
     note = "Mean over clients" + (", and over seeds with their spread." if len(study.seeds) > 1 else ".")
-    note += " " + told(MOST_POINTS, max(len(each) for _, _, each in found), "rounds")
+    note += " " + part_shown(MOST_POINTS, max(len(each) for _, _, each in found), "rounds")
     if len(rounds) == 1:
         note += " Evaluated once; the setting evaluate_every says how often."
     chart = lines(f"Mean test {metric.name} over rounds", whole_axis("round", 0, last), y, series, levels)
@@ -102,7 +104,7 @@ def _over_bytes(study: Study) -> Html:
         points = [(fmean(spent(each.run, at).bytes for each in method.replicas) / 1e6, mean) for at, mean, _ in found]
         series.append(Line(method.name, points, method.number))
         rows += [
-            [method.name, str(at), size(1e6 * x), metric.text(y)]
+            [method.name, str(at), byte_text(1e6 * x), metric.text(y)]
             for (at, _, _), (x, y) in zip(found, points, strict=True)
         ]
     y = score_axis(metric, [value for each in series for _, value in each.points])
@@ -132,7 +134,7 @@ def _targets(study: Study) -> list[Html]:
     )
     return [
         tag("h3", "Rounds, time and traffic to a target"),
-        table(titles, rows, label="Cost of a target"),
+        html_table(titles, rows, label="Cost of a target"),
         paragraph(explained, class_="quiet"),
     ]
 
@@ -143,4 +145,4 @@ def _cost(method: Method, target: float) -> str:
         return "not reached"
     seconds, traffic = fmean(each.seconds for each in costs), fmean(each.bytes for each in costs)
     some = "" if len(costs) == len(method.replicas) else f" ({len(costs)} of {len(method.replicas)} runs)"
-    return f"round {fmean(each.round for each in costs):.3g}, {duration(seconds)}, {size(traffic)}{some}"
+    return f"round {fmean(each.round for each in costs):.3g}, {duration(seconds)}, {byte_text(traffic)}{some}"

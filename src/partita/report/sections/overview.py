@@ -10,6 +10,8 @@ from ..figure import Section, paragraph, section
 from ..markup import Html, join, tag
 from ..study import Study
 
+PLACE = 10
+
 
 def overview(study: Study) -> Section:
     first = study.runs[0].record

@@ -10,6 +10,7 @@ from ..markup import Html, join, tag
 from ..scale import axis
 from ..study import Method, Study
 
+PLACE = 30
 FIRST = ("fedavg", "local")
 """Methods that others are compared with, where they are there."""
 

@@ -5,9 +5,11 @@ from collections.abc import Iterator, Mapping
 
 from ...formatting import NONE
 from ...runs.stored import StoredRun
-from ..figure import Section, section, table
+from ..figure import Section, html_table, section
 from ..markup import Html, tag
 from ..study import Study
+
+PLACE = 120
 
 
 def provenance(study: Study) -> Section:
@@ -26,7 +28,7 @@ def provenance(study: Study) -> Section:
     ]
     titles = ["method", "seed", "status", "rounds", "best round on validation data", "started (UTC)", "folder"]
     shown = [_settings(method.name, method.run) for method in study.methods]
-    return section("provenance", "Configuration and provenance", table(titles, rows, label="Runs"), *shown)
+    return section("provenance", "Configuration and provenance", html_table(titles, rows, label="Runs"), *shown)
 
 
 def _chosen(study: Study, run: StoredRun) -> str:
@@ -41,7 +43,7 @@ def _settings(name: str, run: StoredRun) -> Html:
     return tag(
         "details",
         tag("summary", f"Settings, data and machine of {name}"),
-        table(["key", "value"], rows, label="Settings", class_="text"),
+        html_table(["key", "value"], rows, label="Settings", class_="text"),
     )
 
 

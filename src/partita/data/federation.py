@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypedDict
 
 import numpy as np
 import torch
@@ -121,6 +122,21 @@ class Federation:
         count = int(fraction * len(everything) + 1e-9)
         order = torch.randperm(len(everything), generator=generator(seed, "server data"))
         return self.samples.take(everything[order[:count]])
+
+
+class Division(TypedDict, total=False):
+    """The keyword arguments of `federate`."""
+
+    validation: float
+    newcomers: int
+    own_labels: bool
+    standardize: bool
+    crop: int
+    flip: bool
+    vocabulary: int | None
+    length: int | None
+    most_duplicates: float
+    seed: int
 
 
 def federate(

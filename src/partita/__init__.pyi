@@ -57,6 +57,7 @@ from .core.selectors import (
 from .core.server import Aggregation as Aggregation, Server as Server, Update as Update
 from .core.task import Task as Task
 from .core.views import View as View
+from .data.clients import from_clients as from_clients
 from .data.datasets import from_dataset as from_dataset
 from .data.federation import ClientData as ClientData, Federation as Federation, federate as federate
 from .data.pool import Pool as Pool

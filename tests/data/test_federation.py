@@ -20,8 +20,9 @@ from partita.core.algorithm import Algorithm
 from partita.core.samples import Preparation, Samples
 from partita.data import manifests
 from partita.data.distribution import floor, label_counts, picture, shaded
-from partita.data.federation import Federation, federate, stratified
+from partita.data.federation import Federation, federate
 from partita.data.pool import Pool, pool
+from partita.data.roles import stratified
 from partita.data.sources.digits import digits
 from partita.data.split import ROLES, Role, Split
 from partita.data.splits.dirichlet import dirichlet

@@ -173,7 +173,7 @@ def _identifiers(clients: Array, name: str) -> Array:
     if clients.dtype.kind == "S":
         clients = np.char.decode(clients.astype(np.bytes_), "utf-8", "replace")
     if clients.dtype.kind in "OT":
-        kinds = {str if isinstance(each, str) else type(each) for each in clients.tolist()}
+        kinds = {_kind(each) for each in clients.tolist()}
         if len(kinds) > 1 or not kinds <= {str, int}:
             raise PartitaError(
                 f"{name}: the client ids are of type {' and '.join(sorted(kind.__name__ for kind in kinds))}. Give one "
@@ -190,6 +190,12 @@ def _identifiers(clients: Array, name: str) -> Array:
     if clients.dtype.kind in "UOT" and len(empty := np.flatnonzero(clients == "")):
         raise PartitaError(f"{name}: the client id of row {empty[0]} is empty. Give every client a name.")
     return clients
+
+
+def _kind(identifier: object) -> type:
+    if isinstance(identifier, np.integer):
+        return int
+    return str if isinstance(identifier, str) else type(identifier)
 
 
 def _numbers(name: str, what: str, values: Array) -> Tensor:

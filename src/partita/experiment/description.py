@@ -238,10 +238,10 @@ def _data(data: Federation) -> Description:
 
 
 def _meaning(data: Federation) -> object:
-    """Values and division, and what else decides a result: how samples are prepared, without the samples."""
-    preparation = data.samples.take(slice(0)).alone()
+    """What decides a result beside values and division, which have a fingerprint of their own."""
+    no_samples = data.samples.take(slice(0)).alone()
     names = "\n".join(data.names)
-    return data.fingerprint, preparation, data.classes, data.kind, data.facts, list(data.label_sets), names
+    return no_samples, data.classes, data.kind, data.facts, list(data.label_sets), names
 
 
 def _server(server: Server | None) -> Description | None:

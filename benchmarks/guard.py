@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from partita.runs.guard import add_guard
 
 from partita.evaluation.comparison import compare
 from partita.evaluation.guard import PRIOR
@@ -21,7 +22,6 @@ from partita.experiment.files import make
 from partita.runs.baselines import add_baselines
 from partita.runs.folders import BASELINES
 from partita.runs.gains import gain
-from partita.runs.guard import add_guard
 from partita.runs.reuse import folder_for, session_for
 
 RATE = {"name": "sgd", "lr": 0.1}

@@ -245,8 +245,8 @@ def _need_same(record: RunRecord, experiment: Experiment, folder: Path) -> None:
         )
     if experiment.data.fingerprint != record.fingerprint:
         raise PartitaError(
-            f"The data are not those that {folder} was started with: values or division differ. Give the same data (for "
-            "files: PARTITA_DATA), or start a new run."
+            f"The data are not those that {folder} was started with: values or division differ. Give the same data "
+            "(for files: PARTITA_DATA), or start a new run."
         )
 
 

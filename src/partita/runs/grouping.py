@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import count
 from typing import Any
 
 from ..experiment.description import flat
@@ -30,12 +31,19 @@ def _names(firsts: Sequence[StoredRun]) -> list[str]:
         rivals = [dict(flat(_unseeded(other.record.experiment))) for other in firsts if other.record.label == label]
         own = dict(flat(_unseeded(run.record.experiment)))
         keys = sorted({key for rival in rivals for key in rival.keys() | own.keys() if rival.get(key) != own.get(key)})
-        told = [f"{key.removeprefix('algorithm.')}={own.get(key, 'default')}" for key in keys]
-        names.append(" ".join([label, *told]))
-    # Objects of one name may still differ in their source.
-    return [
-        f"{name} ({names[:at].count(name) + 1})" if names.count(name) > 1 else name for at, name in enumerate(names)
-    ]
+        settings = [f"{key.removeprefix('algorithm.')}={own.get(key, 'default')}" for key in keys]
+        names.append(" ".join([label, *settings]))
+    return _numbered(names)
+
+
+def _numbered(names: Sequence[str]) -> list[str]:
+    """Names that occur once as they are, others with a number: objects of one name may differ in their source."""
+    found: list[str] = []
+    for name in names:
+        numbered = (f"{name} ({number})" for number in count(1))
+        candidates = (each for each in numbered if each not in found and each not in names)
+        found.append(next(candidates) if names.count(name) > 1 else name)
+    return found
 
 
 def _unseeded(experiment: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Is one method better than another? Differences on the same clients and seeds, with intervals and tests."""
 
+from ...errors import PartitaError
 from ...evaluation.comparison import Comparison, Difference, compare
 from ...formatting import NONE
 from ...runs.scores import pooled
@@ -25,11 +26,11 @@ def paired(study: Study) -> Section | None:
     if against is None or len(alike) < 2:
         text = "Fewer than two of these methods are finished on the same clients and seeds."
         return section("paired", "Differences between methods", paragraph(text, class_="missing"))
-    made = compare(
-        {method.name: pooled(each.run for each in method.replicas) for method in alike},
-        baseline=against.name,
-        lower_is_better=study.metric.lower_is_better,
-    )
+    try:
+        scores = {method.name: pooled(each.run for each in method.replicas) for method in alike}
+    except PartitaError as problem:
+        return section("paired", "Differences between methods", paragraph(str(problem), class_="missing"))
+    made = compare(scores, baseline=against.name, lower_is_better=study.metric.lower_is_better)
     return section("paired", "Differences between methods", *_shown(study, made, {each.name: each for each in alike}))
 
 

@@ -1,12 +1,13 @@
 """Which processes are there, and what did they leave? For tests that start, interrupt and kill them."""
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import partita
@@ -88,28 +89,48 @@ def named_memory(pid: int) -> list[str]:
     return [name for name in names if name.startswith(places) and not name.endswith("(deleted)")]
 
 
-def script(folder: Path, text: str, *, workers: int = 2, how: str = "file", **environment: str) -> "Script":
-    """A program in a session of its own that works in a folder: a file, what is read from stdin, or an argument."""
+@contextmanager
+def script(
+    folder: Path, text: str, *, workers: int = 2, how: str = "file", **environment: str
+) -> Iterator[subprocess.Popen[str]]:
+    """A program in a session of its own that works in a folder: a file, what is read from stdin, or an argument.
+
+    Whatever is left of it in the end is killed.
+    """
     path = folder / "script.py"
     path.write_text(text, encoding="utf-8")
     arguments = {"file": [str(path)], "stdin": ["-"], "argument": ["-c", text]}[how]
-    source = [str(Path(partita.__file__).parents[1]), str(Path(__file__).parent)]
-    return subprocess.Popen(
+    tests = Path(__file__).parent
+    process = subprocess.Popen(
         [sys.executable, *arguments],
         cwd=folder,
         env={
             **os.environ,
             "PARTITA_WORKERS": str(workers),
             MARK: str(folder),
-            "PYTHONPATH": os.pathsep.join(source),
+            "PYTHONPATH": os.pathsep.join(map(str, [Path(partita.__file__).parents[1], tests, tests / "simulation"])),
             **environment,
         },
-        stdin=path.open() if how == "stdin" else subprocess.DEVNULL,
+        stdin=subprocess.PIPE if how == "stdin" else subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
     )
+    with process:
+        try:
+            if process.stdin:
+                process.stdin.write(text)
+                process.stdin.close()
+                process.stdin = None
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
-Script = subprocess.Popen[str]
+def output(process: subprocess.Popen[str], seconds: float = 300) -> str:
+    """What a program prints until it ends by itself, without an error."""
+    said, _ = process.communicate(timeout=seconds)
+    assert process.returncode == 0, said
+    return said

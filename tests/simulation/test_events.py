@@ -60,7 +60,7 @@ def test_rounds_can_be_told_under_a_name() -> None:
     _, ended = told(rounds=1, pretrain=Pretraining(fedper(), 1))
     heard: list[Event] = []
     tell = under("local", heard.append)
-    others = [Waiting(Path("there")), Analysed("guard", 1, 2)]
+    others: list[Event] = [Waiting(Path("there")), Analysed("guard", 1, 2)]
     for event in (*ended, *others):
         tell(event)
     assert [each.stage for each in heard if isinstance(each, RoundEnded)] == ["local, pretrain", "local"]

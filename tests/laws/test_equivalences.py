@@ -37,7 +37,7 @@ from partita.core.selectors import HEAD, NETWORK, NOTHING, last_blocks
 from partita.core.server import Update
 from partita.engine.reference import run_phase
 from partita.errors import DegenerateWarning
-from partita.evaluation.scores import Model
+from partita.evaluation.variants import Variant
 from partita.randomness import Moment
 from partita.servers.averaging import averaging
 from partita.simulation.result import Result
@@ -127,7 +127,7 @@ def assert_same_clients(one: Result, other: Result, names: Sequence[str] = ALL_N
         assert_moved(mine, one.task.weights, names)
 
 
-def assert_same_records(one: Result, other: Result, one_model: Model, other_model: Model | None = None) -> None:
+def assert_same_records(one: Result, other: Result, one_model: Variant, other_model: Variant | None = None) -> None:
     """Every client measures the same after every round, on validation and on test data."""
     for number in range(1, one.rounds + 1):
         for role in ROLES:

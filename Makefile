@@ -9,6 +9,9 @@ PIP := $(BIN)/pip install --quiet --no-compile --disable-pip-version-check --con
 ROOT := $(shell test "$$(id -u)" = 0 || echo sudo -n)
 APT := $(ROOT) env DEBIAN_FRONTEND=noninteractive apt-get -qq
 
+# What is imported once is compiled once, whatever the environment says: many tests start processes of their own.
+export PYTHONDONTWRITEBYTECODE =
+
 .PHONY: demo test browser lint bench faults clean
 
 demo: $(VENV)/partita

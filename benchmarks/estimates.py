@@ -9,7 +9,6 @@ import argparse
 import datetime
 import json
 import statistics
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,10 @@ import torch
 
 from benchmarks.workload import timed
 from partita.experiment.estimate import estimate
-from partita.experiment.experiment import Experiment, make, read
+from partita.experiment.files import make, read
 from partita.runs.environment import environment
-from partita.simulation.result import Progress, Result
+from partita.simulation.experiment import Experiment
+from partita.simulation.setup import Setup
 
 EXAMPLES = Path(__file__).parent.parent / "examples" / "experiments"
 TIMED = 3
@@ -28,10 +28,8 @@ TIMED = 3
 
 
 def round_seconds(experiment: Experiment) -> float:
-    def run(note: Callable[[Progress], None]) -> Result:
-        return experiment.simulate(experiment.stages[-1], {}, lambda _, progress: note(progress))
-
-    return statistics.median(timed(run, TIMED + 1)[1:])
+    setup = Setup.of(experiment, experiment.stages[-1], experiment.weights)
+    return statistics.median(timed(setup, TIMED + 1)[1:])
 
 
 def compared(name: str, most: float) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from partita.data.federation import Federation
 from partita.randomness import generator
-from partita.simulation.executors.memory import keep_freed_memory
+from partita.simulation.memory import keep_freed_memory
 from partita.tensors import Tensors
 
 aten = torch.ops.aten

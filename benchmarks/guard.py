@@ -8,19 +8,21 @@ Runs are kept in the output folder and used again. All scores are on test data, 
 import argparse
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from partita.runs.guard import add_guard
 
 from partita.evaluation.comparison import compare
 from partita.evaluation.guard import PRIOR
 from partita.evaluation.metric import Metric
+from partita.experiment.files import make
 from partita.runs.baselines import add_baselines
+from partita.runs.folders import BASELINES
 from partita.runs.gains import gain
-from partita.runs.guarding import add_guard
-from partita.runs.once import folder_for, run_once
-from partita.runs.run import replica
+from partita.runs.reuse import folder_for, session_for
 
 RATE = {"name": "sgd", "lr": 0.1}
 EXPERIMENTS: dict[str, dict[str, Any]] = {
@@ -52,11 +54,12 @@ EXPERIMENTS: dict[str, dict[str, Any]] = {
 
 def guarded(settings: Mapping[str, Any], number: int, prior: float, place: Path) -> dict[str, Any]:
     """The guard's outcome under one seed; all seeds have the same division, so that clients can be paired."""
-    changed = {**replica(settings, number), "evaluate_every": 0}
-    folder = folder_for("fedper", changed, place)
-    run_once(changed, folder)
-    add_baselines(folder)
-    return add_guard(folder, prior=prior)
+    experiment = replace(make(settings), seed=number, evaluate_every=0)
+    folder = folder_for("fedper", experiment, place)
+    with session_for(experiment, folder, baselines=place / BASELINES) as session:
+        session.run()
+        add_baselines(session)
+        return add_guard(session, prior=prior)
 
 
 def summary(outcomes: list[dict[str, Any]]) -> dict[str, Any]:

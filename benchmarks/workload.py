@@ -1,14 +1,18 @@
 """What is measured, and against what?"""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+from typing_extensions import Unpack
 
 from partita.core.algorithm import Algorithm, RunPhase
-from partita.core.batching import Batching
 from partita.data.federation import Federation
-from partita.simulation.result import Progress, Result
-from partita.simulation.simulate import simulate
+from partita.simulation.executor import Executor, executor_of
+from partita.simulation.experiment import Experiment, Options
+from partita.simulation.rounds import rounds
+from partita.simulation.setup import Setup
 from partita.simulation.tasks import Factory
 
 
@@ -53,22 +57,10 @@ class Workload:
     most_megabytes: Mapping[str, float] = field(default_factory=dict)
 
 
-class _Enough(Exception):
-    """Ends a simulation after the rounds that are timed."""
-
-
-def timed(run: Callable[[Callable[[Progress], None]], object], rounds: int) -> list[float]:
-    """Seconds of the first rounds of something that tells its progress; it is ended after them."""
-    times: list[float] = []
-
-    def note(progress: Progress) -> None:
-        times.append(progress.seconds)
-        if len(times) == rounds:
-            raise _Enough
-
-    with suppress(_Enough):
-        run(note)
-    return times
+def timed(setup: Setup, count: int, on: Executor | str | None = None) -> list[float]:
+    """Seconds of the first rounds of a stage, which need not be all."""
+    with closing(rounds(setup, executor_of(on), {})) as ended:
+        return [each.seconds for each in islice(ended, count)]
 
 
 def round_seconds(
@@ -76,28 +68,21 @@ def round_seconds(
     model: Factory,
     data: Federation,
     *,
-    batching: Batching,
-    participation: float = 1.0,
     evaluated: bool = True,
-    workers: int | None = None,
+    on: Executor | str | None = None,
     run_phase: RunPhase | None = None,
-    rounds: int = 2,
+    count: int = 2,
+    **options: Unpack[Options],
 ) -> float:
-    """Seconds of the last of some rounds; those before it find processes to start and memory to fetch."""
+    """Seconds of the last of `count` rounds; those before it find processes to start and memory to fetch.
 
-    def run(note: Callable[[Progress], None]) -> Result:
-        return simulate(
-            algorithm,
-            model,
-            data,
-            # One more than are timed: the last of a simulation is always evaluated.
-            rounds=rounds + 1,
-            participation=participation,
-            batching=batching,
-            evaluate_every=1 if evaluated else 0,
-            on_round=note,
-            run_phase=run_phase,
-            workers=workers,
-        )
-
-    return timed(run, rounds)[-1]
+    `run_phase` replaces the engine.
+    """
+    # One more than are timed: the last of a simulation is always evaluated.
+    options["rounds"] = count + 1
+    options["evaluate_every"] = 1 if evaluated else 0
+    experiment = Experiment(algorithm, model, data, **options)
+    setup = Setup.of(experiment, experiment.stages[-1], experiment.weights)
+    if run_phase:
+        setup = replace(setup, run_phase=run_phase)
+    return timed(setup, count, on)[-1]

@@ -1,6 +1,7 @@
 """Small true runs with all that can be found out about them, for tests of reports."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Any, Literal
@@ -10,9 +11,14 @@ import torch
 from partita.data.distribution import label_counts
 from partita.evaluation.representation import body_features, embedding, layer_cka, layer_similarity, without_head
 from partita.evaluation.scores import Record
+from partita.evaluation.variants import Variant
 from partita.experiment.describe import describe
-from partita.runs.run import replica, start
-from partita.runs.store import Store
+from partita.experiment.files import make, trusted
+from partita.runs.record import RunRecord
+from partita.runs.session import Session
+from partita.runs.store import Commit, Store
+from partita.runs.stored import StoredRun
+from partita.simulation.experiment import Experiment
 from partita.simulation.result import Result
 from partita.simulation.traffic import Traffic
 from partita.tensors import Tensors
@@ -35,15 +41,35 @@ def make_runs(
     found: dict[str, list[Path]] = {}
     results: dict[Path, Result] = {}
     for method in methods:
+        experiment = make({**SETTINGS, "algorithm": method, **changes})
         for seed in range(seeds):
-            settings = replica({**SETTINGS, "algorithm": method, **changes}, seed)
             place = folder / method / f"seed-{seed}"
-            results[place] = start(settings, place)
+            results[place] = keep(replace(experiment, seed=seed), place)
             found.setdefault(method, []).append(place)
     if analysed:
         for place, result in results.items():
             _analyse(place, result, results)
     return found
+
+
+def keep(experiment: Experiment, place: Path, *, baselines: Path | None = None) -> Result:
+    """Run an experiment to its end in this process and keep it."""
+    with Session.start(experiment, place, baselines=baselines, on="inline") as session:
+        session.run()
+        return result_of(session)
+
+
+def made(settings: Mapping[str, Any]) -> Experiment:
+    """The experiment of settings in which names of functions may stand."""
+    experiment: Experiment = make(trusted(settings))
+    return experiment
+
+
+def result_of(session: Session) -> Result:
+    found = session.store.server("run")
+    assert found
+    records, traffic = session.store.records("run"), session.store.traffic("run")
+    return Result(session.setup(), found[1], dict(session.states()), records, traffic)
 
 
 def fill(place: Path, analyses: dict[str, Any]) -> None:
@@ -107,7 +133,7 @@ def _analyse(place: Path, result: Result, results: dict[Path, Result]) -> None:
     counts = labels(result)
     beside = {name: place.parent.parent / name / place.name for name in (LOCAL, GLOBAL)}
     baselines = [
-        {"name": said, "run": f"../../{name}/{place.name}", "model": "before_local", "label": name}
+        {"name": said, "run": f"../../{name}/{place.name}", "variant": "before_local", "label": name}
         for name, said in ((LOCAL, "local"), (GLOBAL, "global"))
         if beside[name] in results and beside[name] != place
     ]
@@ -120,6 +146,7 @@ def _analyse(place: Path, result: Result, results: dict[Path, Result]) -> None:
         "inside_outside": {
             "inside": {"macro": 0.9, "std": 0.05, "micro": 0.91, "clients": len(result.data)},
             "outside": None if place.parent.name == LOCAL else {"macro": 0.3, "std": 0.1, "micro": 0.31, "clients": 5},
+            "before_local": None,
         },
         **_representations(result),
     }
@@ -130,7 +157,7 @@ def _analyse(place: Path, result: Result, results: dict[Path, Result]) -> None:
 
 def _finetuning(result: Result) -> dict[str, Any]:
     """Where it begins is true; how it goes on is made up."""
-    start = result.accuracy("before_local")
+    start = result.score("before_local")
     parts = {
         part: {
             "macro": [start.macro + (1 - start.macro) * share * epoch / 6 for epoch in range(6)],
@@ -139,7 +166,7 @@ def _finetuning(result: Result) -> dict[str, Any]:
         }
         for part, share in (("head", 0.4), ("body", 0.25), ("full", 0.6))
     }
-    return {"clients": list(range(len(result.data))), "epochs": list(range(6)), "parts": parts}
+    return {"clients": list(range(len(result.data))), "epochs": list(range(6)), "lr": 0.1, "parts": parts}
 
 
 def _representations(result: Result) -> dict[str, Any]:
@@ -165,7 +192,7 @@ def _representations(result: Result) -> dict[str, Any]:
     }
     heads = {kind: _summary([each["correct"] / each["count"] for each in found]) for kind, found in right.items()}
     places = embedding(body_features(task, weights[0], probe))
-    used = result.accuracy()
+    used = result.score()
     return {
         "similarity": {
             "clients": list(range(count)),
@@ -195,6 +222,59 @@ def _network(result: Result, client: int) -> Tensors:
     return {name: own.get(name, tensor) for name, tensor in result.network_weights().items()}
 
 
+def record(label: str = "fedper", **changes: Any) -> RunRecord:
+    """Of a run that is done, of one round and three clients, unless told otherwise."""
+    known: dict[str, Any] = {
+        "experiment": experiment_of(label),
+        "label": label,
+        "variant": "before_local",
+        "metric": "accuracy",
+        "data": "digits",
+        "origin": {"split": {"name": "iid"}},
+        "fingerprint": "the same",
+        "division": "whole",
+        "clients": 3,
+        "names": [],
+        "newcomers": [],
+        "evaluated": 3,
+        "rounds": 1,
+        "seed": 0,
+        "oracle_validation": False,
+        "environment": {"packages": {"partita": "0.1.0"}},
+        "started": "2026-01-02T03:04:05+00:00",
+        "ended": "2026-01-02T03:05:05+00:00",
+        "commit_every": 1,
+        "memory": 1,
+        "baselines": None,
+        "status": "done",
+    }
+    return RunRecord(**(known | changes))
+
+
+def experiment_of(label: str, *, seed: int = 0, **settings: Any) -> dict[str, Any]:
+    """The description of an experiment with a method of these settings."""
+    return {
+        "algorithm": {"name": label, **settings},
+        "model": {"name": "mlp"},
+        "data": {"name": "digits", "seed": 0},
+        "participation": "1.0",
+        "seed": seed,
+    }
+
+
+def stored(
+    records: list[Record],
+    *,
+    folder: str = "run",
+    done: Sequence[int] = (1,),
+    traffic: Sequence[Traffic] = (),
+    **changes: Any,
+) -> StoredRun:
+    """A run that was never written: each of the rounds that are done took a second."""
+    about = record(**{"rounds": max(done, default=1), **changes})
+    return StoredRun(Path(folder), about, [(at, 1.0, 1) for at in done], records, list(traffic), {})
+
+
 def write_run(
     folder: Path,
     scores: Mapping[int, Sequence[float]],
@@ -203,44 +283,32 @@ def write_run(
     metric: str = "accuracy",
     rounds: int | None = None,
     samples: int = 100,
+    variant: Variant = "before_local",
     analyses: dict[str, Any] | None = None,
-    **about: Any,
+    **changes: Any,
 ) -> Path:
     """A run without training: each client's score by round, of as many test samples, a second and 300 bytes a round."""
     done = max(scores, default=0)
-    facts = {
-        "settings": {"algorithm": label, "model": "mlp", "data": "digits", "seed": 0},
-        "label": label,
-        "model": "before_local",
-        "oracle_validation": False,
-        "data": "digits",
-        "origin": {"split": {"name": "iid"}},
-        "fingerprint": "the same",
-        "newcomers": [],
-        "clients": len(next(iter(scores.values()), ())),
-        "evaluated": len(next(iter(scores.values()), ())),
-        "baselines": None,
+    clients = len(next(iter(scores.values()), ()))
+    known = {
+        "clients": clients,
+        "evaluated": clients,
         "rounds": rounds or done,
         "metric": metric,
-        "environment": {"packages": {"partita": "0.1.0"}},
-        "started": "2026-01-02T03:04:05+00:00",
-        "ended": "2026-01-02T03:05:05+00:00",
-        "interval": 1,
-        "budget": 1,
         "status": "done" if rounds in (None, done) else "interrupted",
-        **about,
+        **changes,
     }
     records = [
-        Record(at, client, "before_local", role, samples, *_sums(score, samples, metric))
+        Record(at, client, variant, role, samples, *_sums(score, samples, metric))
         for at, each in scores.items()
         for client, score in enumerate(each)
         for role in ROLES
     ]
-    with Store.create(folder, facts) as store:
+    with Store.create(folder, record(label, **known)) as store:
         if done:
-            timed = [(at, 1.0, 1) for at in range(1, done + 1)]
-            sent = [Traffic(at, 0, "body", 100, 200) for at in range(1, done + 1)]
-            store.commit("run", done, {}, {}, timed, records, sent)
+            timed = tuple((at, 1.0, 1) for at in range(1, done + 1))
+            sent = tuple(Traffic(at, 0, "body", 100, 200) for at in range(1, done + 1))
+            store.commit(Commit("run", done, rounds=timed, records=tuple(records), traffic=sent))
         for name, value in (analyses or {}).items():
             store.add_analysis(name, value)
     return folder

@@ -10,7 +10,7 @@ from partita.data.sources.cifar10 import cifar10
 from partita.data.splits.shards import shards
 from partita.models.convnet4 import convnet4
 from partita.randomness import Moment, seeded
-from partita.simulation.simulate import participants
+from partita.simulation.samplers import sampler
 
 BATCH, EPOCHS, RATE, MOMENTUM, PARTICIPATION = 50, 10, 0.1, 0.9, 0.1
 
@@ -18,7 +18,7 @@ BATCH, EPOCHS, RATE, MOMENTUM, PARTICIPATION = 50, 10, 0.1, 0.9, 0.1
 def workload() -> Workload:
     """FedBABU, 4convNet, CIFAR-10 in 2 shards for each of 100 clients, a tenth trains 10 epochs, batches of 50."""
     data = federate(cifar10(normalization="imagenet"), shards(clients=100, each=2), validation=0.0, crop=4, flip=True)
-    chosen = participants(len(data), PARTICIPATION, Moment())
+    chosen = sampler(PARTICIPATION)(len(data), Moment())
     with seeded(0, "weights"):
         model = convnet4(shape=data.shape, classes=data.classes)
 

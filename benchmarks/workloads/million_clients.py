@@ -64,8 +64,8 @@ def measure(clients: int, model: Factory, shape: tuple[int, ...], per_round: int
         batching=Batching(10),
         participation=per_round / clients,
         evaluated=False,
-        rounds=3,
-        workers=2,
+        count=3,
+        on="processes:2",
     )
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     largest_child = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
@@ -96,7 +96,7 @@ def workload() -> Workload:
 
 def _alone(name: str, clients: int) -> Measured:
     """In a process of its own, so that nothing else counts as its memory."""
-    code = f"from partita.benchmarks import million_clients as it; it.tell(it.{name}({clients}))"
+    code = f"from benchmarks.workloads import million_clients as it; it.tell(it.{name}({clients}))"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     return Measured(**json.loads(done.stdout.splitlines()[-1]))
 

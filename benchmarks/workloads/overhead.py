@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 
 from benchmarks.workload import Measured, Workload
-from partita.runs.view import view
+from partita.runs.stored import read_run
 
-START = "from partita.cli import main; main()"
+START = "from partita.cli.main import main; main()"
 SETTINGS = ("algorithm=fedper", "model=mlp", "data=digits", "rounds=20", "evaluate_every=10")
 
 
@@ -23,6 +23,6 @@ def workload() -> Workload:
             began = time.perf_counter()
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             whole = time.perf_counter() - began
-            return Measured(whole - sum(seconds for _, seconds, _ in view(run).rounds))
+            return Measured(whole - sum(seconds for _, seconds, _ in read_run(run).rounds))
 
     return Workload(about=workload.__doc__ or "", contenders={"partita": partita}, most_seconds={"partita": 2.0})

@@ -17,7 +17,7 @@ from partita.data.pool import pool
 from partita.data.splits.iid import iid
 from partita.models.mlp import mlp
 from partita.randomness import Moment
-from partita.simulation.simulate import participants
+from partita.simulation.samplers import sampler
 
 CLIENTS, EACH, BATCH, RATE = 1000, 20, 10, 0.05
 
@@ -29,9 +29,9 @@ def workload() -> Workload:
     inputs = draw.random((CLIENTS * (EACH + 1), 1, 8, 8), dtype=np.float32)
     made = pool("digits-like", inputs, draw.integers(10, size=len(inputs)), classes=10)
     data = federate(made, iid(clients=CLIENTS, test=1 / (EACH + 1)), validation=0.0)
-    chosen = participants(CLIENTS, 0.1, Moment())
+    chosen = sampler(0.1)(CLIENTS, Moment())
 
-    def partita(workers: int | None) -> Measured:
+    def partita(on: str | None) -> Measured:
         return Measured(
             round_seconds(
                 fedavg(epochs=1, optimizer=SGD(RATE)),
@@ -40,8 +40,8 @@ def workload() -> Workload:
                 batching=Batching(BATCH),
                 participation=0.1,
                 evaluated=False,
-                workers=workers,
-                rounds=6,
+                on=on,
+                count=6,
             )
         )
 
@@ -50,7 +50,7 @@ def workload() -> Workload:
 
     return Workload(
         about=workload.__doc__ or "",
-        contenders={"partita": partial(partita, None), "one worker": partial(partita, 1), "floor": floor},
+        contenders={"partita": partial(partita, None), "one worker": partial(partita, "inline"), "floor": floor},
         goals=[Goal("flower", "partita", at_least=20.0), Goal("pfl", "partita", at_least=3.0)],
         peers=["flower", "pfl"],
         division=data,

@@ -18,7 +18,7 @@ def workload() -> Workload:
 
     def partita(workers: int) -> Measured:
         algorithm = fedper(epochs=1, optimizer=SGD(0.005))
-        return Measured(round_seconds(algorithm, cnn4, data, batching=Batching(10), workers=workers))
+        return Measured(round_seconds(algorithm, cnn4, data, batching=Batching(10), on=f"processes:{workers}"))
 
     return Workload(
         about=workload.__doc__ or "",

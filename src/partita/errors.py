@@ -1,7 +1,10 @@
 """What can go wrong, in the user's words."""
 
 import difflib
+import sys
+import warnings
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class PartitaError(Exception):
@@ -18,6 +21,15 @@ class DegenerateWarning(UserWarning):
 
 class ShortcutWarning(UserWarning):
     """A faster way to compute that gave other numbers than the reference. It is not used: results are right."""
+
+
+def warn(message: str, category: type[Warning] = DegenerateWarning) -> None:
+    """Warn at the line of the user's code that called the package, however deep the call is."""
+    package, level = str(Path(__file__).parent), 2
+    frame = sys._getframe(1)
+    while frame.f_back and frame.f_code.co_filename.startswith(package):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
 
 
 def unknown(kind: str, given: str, known: Iterable[str]) -> str:

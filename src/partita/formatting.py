@@ -22,10 +22,10 @@ def plain(value: float) -> str:
     return f"{value:,.4g}".replace("-", MINUS) if abs(value) < 1e4 else f"{value:,.0f}".replace("-", MINUS)
 
 
-def size(count: float) -> str:
-    """Bytes in the unit that fits.
+def byte_text(count: float) -> str:
+    """A number of bytes in the unit that fits.
 
-    >>> size(0), size(1234), size(5.6e9)
+    >>> byte_text(0), byte_text(1234), byte_text(5.6e9)
     ('0 B', '1.23 kB', '5.6 GB')
     """
     for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):

@@ -9,35 +9,58 @@ from typing import Any, Literal, get_args
 
 from .errors import PartitaError, unknown
 
-Kind = Literal["algorithms", "models", "data", "splits"]
+Kind = Literal["algorithms", "servers", "models", "data", "splits", "executors", "analyses"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 FOLDERS: dict[Kind, str] = {
     "algorithms": "partita.algorithms",
+    "servers": "partita.servers",
     "models": "partita.models",
     "data": "partita.data.sources",
     "splits": "partita.data.splits",
+    "executors": "partita.simulation.executors",
+    "analyses": "partita.evaluation.analyses",
 }
 
 
 def names(kind: Kind) -> list[str]:
     """Every name known: the files of the folder and the entry points of the group `partita.KIND`."""
-    return sorted(_files(kind) | {point.name for point in entry_points(group=f"partita.{kind}")})
+    return sorted({*built_in(kind), *(point.name for point in entry_points(group=f"partita.{kind}"))})
 
 
-def _files(kind: Kind) -> set[str]:
+def is_built_in(kind: Kind, name: str) -> bool:
+    """Whether a name is that of a file here."""
+    return name in built_in(kind)
+
+
+def built_in(kind: Kind) -> list[str]:
+    """The files of the folder, none of which is loaded for it."""
     package = importlib.import_module(FOLDERS[kind])
-    return {module.name for module in pkgutil.iter_modules(package.__path__) if not module.name.startswith("_")}
+    return [module.name for module in pkgutil.iter_modules(package.__path__) if not module.name.startswith("_")]
+
+
+class Trusted(str):
+    """A name that the user vouches for. It may be `package.module:function`, which runs code of that module."""
 
 
 def get(kind: Kind, name: str) -> Callable[..., Any]:
-    """The function of that name, which makes the thing from its settings."""
+    """The function of that name, which makes the thing from its settings.
+
+    A name from somebody else's file may be that of an installed plugin, but not the path of a function: importing a
+    module and calling any of its functions is running code.
+    """
     if ":" in name:
+        if not isinstance(name, Trusted):
+            raise PartitaError(
+                f"{name!r} is code of a Python module, and whoever wrote this file or run could make it do anything. "
+                "If you trust it, add --trust, or give the name on the command line."
+            )
         return _attribute(*name.split(":", 1))
-    if name in _files(kind):
+    if is_built_in(kind, name):
         return _attribute(f"{FOLDERS[kind]}.{name}", name)
     for point in entry_points(group=f"partita.{kind}", name=name):
         return _attribute(point.module, point.attr)
-    raise PartitaError(unknown(kind.removesuffix("s"), name, names(kind)) + " Your own: 'package.module:function'.")
+    one = "analysis" if kind == "analyses" else kind.removesuffix("s")
+    raise PartitaError(unknown(one, name, names(kind)) + " Your own: 'package.module:function'.")
 
 
 def described(kind: Kind, name: str) -> str:

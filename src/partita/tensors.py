@@ -3,7 +3,7 @@
 `fc.weight` belongs to the network; `personal/fc.weight` or `flayer/accuracy` are a method's own.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 from torch import Tensor
 
@@ -15,8 +15,9 @@ def network_name(name: str) -> str:
     return name.rpartition("/")[2]
 
 
-def only(tensors: Mapping[str, Tensor], names: Iterable[str]) -> Tensors:
-    return {name: tensors[name] for name in names if name in tensors}
+def only(tensors: Mapping[str, Tensor], names: Collection[str]) -> Tensors:
+    """The tensors of these names, in the order of the tensors: a set of names has none that lasts."""
+    return {name: tensor for name, tensor in tensors.items() if name in names}
 
 
 def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> Tensors:

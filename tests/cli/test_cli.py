@@ -17,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from partita.cli.runs import run
 from typer.testing import CliRunner
 
 from partita import registry
@@ -24,7 +25,6 @@ from partita.cli import demonstration
 from partita.cli.data import data_show, data_split
 from partita.cli.inform import describe, list_
 from partita.cli.main import app, main
-from partita.cli.runs import run
 
 SPLIT = ("data.split=iid", "data.split.clients=3")
 SMALL = (*SPLIT, "rounds=1")

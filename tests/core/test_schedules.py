@@ -25,8 +25,8 @@ def values(schedule: Schedule, rounds: int) -> list[float]:
         ("step:2,0.1", 5, [1, 1, 0.1, 0.1, 0.01]),
         ("exponential:0.5", 4, [1, 0.5, 0.25, 0.125]),
         ("linear:0", 4, [1, 0.75, 0.5, 0.25]),
-        ("linear:0.5", 4, [0, 0.5, 1, 0.5]),
-        ("linear", 20, [0, 0.5, *(n / 18 for n in range(18, 0, -1))]),
+        ("linear:0.5", 4, [1 / 3, 2 / 3, 1, 0.5]),
+        ("linear", 20, [1 / 3, 2 / 3, *(n / 18 for n in range(18, 0, -1))]),
     ],
 )
 def test_values_by_round(text: str, rounds: int, expected: list[float]) -> None:
@@ -49,6 +49,12 @@ def test_a_rate_is_constant_within_a_round() -> None:
 )
 def test_fine_tuning_after_the_last_round_has_a_rate_too(schedule: Schedule) -> None:
     assert 0 < schedule(Moment(10, 10)) <= 1
+
+
+@settings(deadline=None)
+@given(st.floats(0, 1), st.integers(1, 200))
+def test_no_round_of_a_linear_schedule_is_lost(warm_up: float, rounds: int) -> None:
+    assert min(values(linear(warm_up), rounds)) > 0
 
 
 FACTORS = st.floats(0, 1)

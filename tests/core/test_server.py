@@ -1,5 +1,6 @@
 """The server's average: against a naive one, and its laws."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,9 +12,11 @@ from hypothesis.extra import numpy as arrays
 
 from partita.core.network import Network
 from partita.core.optimizers import SGD, adam
-from partita.core.server import PRIVATE, Averaging, Update, pseudo_gradient
+from partita.core.server import PRIVATE, Update, pseudo_gradient
 from partita.core.task import Task
+from partita.errors import PartitaError
 from partita.randomness import Moment
+from partita.servers.averaging import averaging
 from partita.tensors import Tensors, prefixed, under
 from toys import scalar_task
 
@@ -51,7 +54,7 @@ def shared_of(a: Array, b: Array) -> Tensors:
 
 
 def average(shared: Tensors, sent: list[Sent], weights: Weights = "samples", order: list[int] | None = None) -> Tensors:
-    server = Averaging(weights=weights)
+    server = averaging(weights=weights)
     updates = [sent[client].update(client) for client in order or range(len(sent))]
     return server.aggregate(server.init(shared, [1] * len(sent)), updates, Moment(), NETWORK)
 
@@ -120,7 +123,7 @@ def test_weights(weights: Weights, expected: float) -> None:
         Update(0, {"w": torch.tensor(0.0)}, samples=10, batches=3),
         Update(1, {"w": torch.tensor(10.0)}, samples=30, batches=2),
     ]
-    server = Averaging(weights=weights)
+    server = averaging(weights=weights)
     state = server.aggregate({"w": torch.tensor(1.0)}, updates, Moment(), NETWORK)
     assert state["w"].item() == pytest.approx(expected)
 
@@ -132,9 +135,42 @@ def test_the_mean_is_taken_in_double_precision() -> None:
     assert pseudo_gradient(shared, updates)["w"].item() == pytest.approx(-1 / 3)
 
 
+@pytest.mark.parametrize("secret", [math.nan, math.inf, -math.inf, 3.0])
+def test_entries_that_were_not_sent_do_not_matter(secret: float) -> None:
+    """Two clients, of which the second sends its first entry only."""
+    shared = {"w": torch.tensor([0.0, 0.0])}
+    updates = [
+        Update(0, {"w": torch.tensor([1.0, 2.0])}, 1, 1),
+        Update(1, {"w": torch.tensor([5.0, secret])}, 3, 1, mask={"w": torch.tensor([True, False])}),
+    ]
+    after = averaging().aggregate(averaging().init(shared, [1, 3]), updates, Moment(), NETWORK)
+    assert after["w"].tolist() == [4.0, 2.0]
+
+
+@pytest.mark.parametrize("mask", [[1.0, math.nan], [0.5, 1.0], [1.0, -1.0], [1, 2]], ids=str)
+def test_a_mask_says_yes_or_no(mask: list[float]) -> None:
+    with pytest.raises(PartitaError, match=r"client 7: the mask of 'w' .* 0 or 1"):
+        Update(7, {"w": torch.zeros(2)}, 1, 1, mask={"w": torch.tensor(mask)})
+
+
+def test_a_mask_has_the_shape_of_its_tensor() -> None:
+    with pytest.raises(PartitaError, match=r"client 7: the mask of 'w' has the shape \[3\], the tensor \[2\]"):
+        Update(7, {"w": torch.zeros(2)}, 1, 1, mask={"w": torch.ones(3)})
+
+
+def test_a_mask_of_numbers_is_as_good_as_one_of_booleans() -> None:
+    shared = {"w": torch.zeros(3)}
+    one, other = (
+        pseudo_gradient(shared, [Update(0, {"w": torch.tensor([1.0, 2.0, 3.0])}, 5, 1, mask={"w": mask})])
+        for mask in (torch.tensor([True, False, True]), torch.tensor([1.0, 0.0, 1.0]))
+    )
+    assert torch.equal(one["w"], other["w"])
+    assert one["w"].tolist() == [-1.0, 0.0, -3.0]
+
+
 def test_tensors_keep_their_type() -> None:
     shared = {"single": torch.zeros(2), "double": torch.zeros(2, dtype=torch.float64)}
-    server = Averaging(adam(0.1))
+    server = averaging(optimizer=adam(0.1))
     update = Update(0, {name: tensor + 1 for name, tensor in shared.items()}, 1, 1)
     after = server.aggregate(server.init(shared, [1]), [update], Moment(), NETWORK)
     assert {name: after[name].dtype for name in shared} == {"single": torch.float32, "double": torch.float64}
@@ -142,7 +178,7 @@ def test_tensors_keep_their_type() -> None:
 
 def test_a_server_optimizer_follows_the_mean_change() -> None:
     """Momentum 0.5 and rate 0.1 on changes of -1: 0.1, then 0.15."""
-    server, network = Averaging(SGD(0.1, momentum=0.5)), scalar_task(w=0.0).network
+    server, network = averaging(optimizer=SGD(0.1, momentum=0.5)), scalar_task(w=0.0).network
     state = server.init({"w": torch.tensor(0.0, dtype=torch.float64)}, [1])
     for expected in (0.1, 0.25):
         state = server.aggregate(state, [Update(0, {"w": state["w"] + 1}, 1, 1)], Moment(), network)
@@ -151,7 +187,7 @@ def test_a_server_optimizer_follows_the_mean_change() -> None:
 
 def test_what_is_private_never_leaves() -> None:
     shared = {"w": torch.tensor(1.0)}
-    server = Averaging(adam(0.1))
+    server = averaging(optimizer=adam(0.1))
     state = server.init(shared, [1, 2])
     assert under(PRIVATE, state)
     assert server.download(state, 0, Moment()) == shared
@@ -161,5 +197,5 @@ def test_what_is_private_never_leaves() -> None:
 
 
 def test_a_round_without_updates_changes_nothing() -> None:
-    state = Averaging().init({"w": torch.tensor(0.1)}, [1])
-    assert Averaging().aggregate(state, [], Moment(), NETWORK) == state
+    state = averaging().init({"w": torch.tensor(0.1)}, [1])
+    assert averaging().aggregate(state, [], Moment(), NETWORK) == state

@@ -6,13 +6,17 @@ import io
 import os
 import shutil
 import socket
+import subprocess
+import sys
 import tarfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,8 +39,9 @@ from data.test_sources import (
     writer_files,
     zipped,
 )
-from partita.data import download
-from partita.data.download import Remote, data_folders, fetch, find, obtain, progress_lines, verified
+from partita.data import checksums, download
+from partita.data.checksums import verified
+from partita.data.download import Remote, data_folders, fetch, find, obtain, progress_lines
 from partita.data.sources import (
     _drive,
     _landmarks,
@@ -53,6 +58,7 @@ from partita.data.sources.gldv2 import gldv2
 from partita.errors import PartitaError
 
 CONTENT = bytes(range(256)) * 8192
+HALF = len(CONTENT) // 2
 
 
 class Server(ThreadingHTTPServer):
@@ -67,7 +73,12 @@ class Server(ThreadingHTTPServer):
         self.advance = 0
         """or each so many bytes later."""
         self.ranges = True
-        self.length = True
+        self.length: bool | str = True
+        """Whether it says how long the file is, or what it says instead."""
+        self.whole: str | None = None
+        """What it says of the bytes that it sends,"""
+        self.gate: threading.Event | None = None
+        """and what it waits for in the middle of them."""
         self.kind: str | None = None
         self.asked: list[str | None] = []
         self.paths: list[str] = []
@@ -100,18 +111,26 @@ class Handler(BaseHTTPRequestHandler):
         start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted and server.ranges else 0
         if start >= len(content):
             self.send_response(416)
-            self.send_header("Content-Range", f"bytes */{len(content)}")
+            self.send_header("Content-Range", server.whole or f"bytes */{len(content)}")
             self.send_header("Content-Length", "0")
             self.end_headers()
             return
         body = content[start:]
         self.send_response(206 if wanted and server.ranges else 200)
         if server.length:
-            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Content-Length", str(len(body)) if server.length is True else str(server.length))
+        if server.whole:
+            self.send_header("Content-Range", server.whole)
         if server.kind:
             self.send_header("Content-Type", server.kind)
         self.end_headers()
-        self.wfile.write(body if server.end is None else body[: max(server.end - start, 0)])
+        sent = body if server.end is None else body[: max(server.end - start, 0)]
+        if server.gate:
+            self.wfile.write(sent[:HALF])
+            self.wfile.flush()
+            server.gate.wait(60)
+            sent = sent[HALF:]
+        self.wfile.write(sent)
         if server.end and server.advance:
             server.end += server.advance
         self.close_connection = True
@@ -256,6 +275,155 @@ def test_a_cut_first_download_keeps_no_hash(server: Server, cache: Path) -> None
     server.end = None
     obtain([server.unpublished()])
     assert verified(cache / "sets" / "file.bin").read_bytes() == CONTENT
+
+
+def test_a_hash_is_taken_once(server: Server, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as size and time of change stay; a large archive would be read at every load."""
+    read: list[Path] = []
+    taken = checksums.digest
+
+    def counted(path: Path, kind: str) -> str:
+        read.append(path)
+        return taken(path, kind)
+
+    monkeypatch.setattr(checksums, "digest", counted)
+    (path,) = obtain([server.unpublished()])
+    # Just written, it could change again within the same moment.
+    for _ in range(2):
+        assert verified(path) == path
+    assert read == [path] * 2
+    os.utime(path, ns=(10**18, 10**18))
+    for _ in range(3):
+        assert verified(path) == path
+    assert read == [path] * 3
+    digest = hashlib.sha256(CONTENT).hexdigest()
+    note = path.with_name("file.bin.sha256")
+    assert note.read_text() == f"{digest}  file.bin\n# checked: {len(CONTENT)} bytes, changed at {10**18}\n"
+    os.utime(path, ns=(11 * 10**17, 11 * 10**17))
+    assert verified(path) == path
+    assert (len(read), note.read_text().count("# checked: ")) == (4, 1)
+    path.write_bytes(CONTENT[1:])
+    with pytest.raises(PartitaError, match="was changed since its hash was kept"):
+        verified(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"not a hash", b"\xff\xfe\xff"])
+def test_a_note_that_holds_no_hash_is_named(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.bin").touch()
+    (tmp_path / "a.bin.sha256").write_bytes(content)
+    with pytest.raises(PartitaError, match=r"a\.bin\.sha256 does not begin with a SHA-256\. Remove it, or"):
+        verified(tmp_path / "a.bin")
+
+
+FETCH = (
+    "import sys\n"
+    "from pathlib import Path\n"
+    "from partita.data.download import Remote, fetch\n"
+    "print(fetch(Remote('sets/file.bin', sys.argv[1]), Path(sys.argv[2])).stat().st_size)\n"
+)
+
+
+def fetching(server: Server, cache: Path) -> subprocess.Popen[str]:
+    """Another process that fetches the file, of which no hash is known."""
+    return subprocess.Popen(
+        [sys.executable, "-c", FETCH, server.address("file.bin"), str(cache)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def until_half_is_here(cache: Path) -> None:
+    part = cache / "sets" / "file.bin.part"
+    while not part.exists() or part.stat().st_size < HALF:
+        time.sleep(0.01)
+
+
+def test_two_processes_do_not_write_into_one_file(server: Server, cache: Path) -> None:
+    """The second waits for the first, takes what it got, and keeps no other hash."""
+    server.gate = threading.Event()
+    with fetching(server, cache) as first:
+        until_half_is_here(cache)
+        with fetching(server, cache) as second:
+            assert second.stderr is not None
+            assert second.stderr.readline() == "file.bin: another process is at it; waiting.\n"
+            server.gate.set()
+            assert [each.communicate()[0] for each in (first, second)] == [f"{len(CONTENT)}\n"] * 2
+    assert server.asked == [None]
+    assert (cache / "sets" / "file.bin").read_bytes() == CONTENT
+    assert (cache / "sets" / "file.bin.sha256").read_text().startswith(hashlib.sha256(CONTENT).hexdigest())
+    assert files_below(cache) == {"sets/file.bin", "sets/file.bin.sha256"}
+
+
+def test_a_process_that_was_killed_leaves_its_part_to_the_next(server: Server, cache: Path) -> None:
+    server.gate = threading.Event()
+    with fetching(server, cache) as first:
+        until_half_is_here(cache)
+        first.kill()
+    server.gate.set()
+    at_hand = (cache / "sets" / "file.bin.part").stat().st_size
+    assert obtain([server.unpublished()])[0].read_bytes() == CONTENT
+    assert server.asked == [None, f"bytes={at_hand}-"]
+
+
+def test_what_somebody_else_wrote_is_not_kept(server: Server, cache: Path) -> None:
+    """As a program would that knows nothing of locks."""
+
+    def interfere(name: str, at_hand: int, total: int | None) -> None:
+        with (cache / "sets" / "file.bin.part").open("ab") as part:
+            part.write(b"more")
+
+    with pytest.raises(PartitaError, match=rf"\d+ bytes are here, but {len(CONTENT)} were to come; try again"):
+        fetch(server.unpublished(), cache, interfere)
+    assert files_below(cache) == set()
+
+
+def test_a_length_that_is_no_number_is_as_none(server: Server, cache: Path) -> None:
+    server.length = "abc"
+    assert obtain([server.remote()])[0].read_bytes() == CONTENT
+    with pytest.raises(
+        PartitaError, match=r"does not say how long the file is, so that nobody.*Put the file sets/other"
+    ):
+        obtain([replace(server.unpublished(), name="sets/other.bin")])
+    assert obtain([replace(server.unpublished(len(CONTENT)), name="sets/other.bin")])[0].read_bytes() == CONTENT
+
+
+def test_a_server_that_continues_elsewhere_is_not_believed(server: Server, cache: Path) -> None:
+    part = cache / "sets" / "file.bin.part"
+    part.parent.mkdir(parents=True)
+    part.write_bytes(CONTENT[:100])
+    server.whole = f"bytes 0-{len(CONTENT) - 1}/{len(CONTENT)}"
+    with pytest.raises(PartitaError, match=r"asked for the bytes from 100 on, and it sends 'bytes 0-"):
+        obtain([server.unpublished()])
+    assert part.read_bytes() == CONTENT[:100]
+    # A part of which nobody knows whether it is whole is begun again.
+    part.write_bytes(CONTENT)
+    server.whole = "bytes */*"
+    with pytest.raises(PartitaError, match=r"the part at hand had \d+ bytes, the file has \*; try again"):
+        obtain([server.unpublished()])
+    assert files_below(cache) == set()
+
+
+def test_a_cache_that_cannot_be_written_to_is_named(server: Server, cache: Path) -> None:
+    cache.write_bytes(b"a file where the folder should be")
+    with pytest.raises(
+        PartitaError, match=rf"^Cannot write {cache}/sets/file\.bin: (File exists|Not a directory)\. .*XDG_CACHE_HOME"
+    ):
+        obtain([server.remote()])
+
+
+def test_a_full_disk_is_told_from_a_cut_connection(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = Path.open
+
+    def full(self: Path, mode: str = "r", **given: Any) -> Any:
+        if mode in ("ab", "wb"):
+            raise OSError(28, "No space left on device")
+        return opened(self, mode, **given)
+
+    monkeypatch.setattr(Path, "open", full)
+    with pytest.raises(PartitaError, match=r"^Cannot write .*file\.bin\.part: No space left on device\. Make room"):
+        obtain([server.remote()])
+    assert server.asked == [None]
 
 
 def test_a_missing_file_is_an_error_with_a_way_out(server: Server, cache: Path) -> None:

@@ -20,8 +20,9 @@ from partita.core.algorithm import Algorithm
 from partita.core.samples import Preparation, Samples
 from partita.data import manifests
 from partita.data.distribution import floor, label_counts, picture, shaded
-from partita.data.federation import Federation, federate, stratified
+from partita.data.federation import Federation, federate
 from partita.data.pool import Pool, pool
+from partita.data.roles import stratified
 from partita.data.sources.digits import digits
 from partita.data.split import ROLES, Role, Split
 from partita.data.splits.dirichlet import dirichlet
@@ -166,11 +167,11 @@ def test_the_test_file_as_training_file_is_noticed() -> None:
 def test_a_manifest_rebuilds_the_division(tmp_path: Path) -> None:
     data = toy()
     made = federate(data, dirichlet(clients=6, smallest=5), newcomers=2, seed=5)
-    digest = manifests.write(data, made, tmp_path / "division.json")
+    digest = manifests.write(made, tmp_path / "division.json")
     again = federate(data, manifest(path=str(tmp_path / "division.json")), seed=99)
     assert all_rows(again) == all_rows(made)
     assert again.newcomers == made.newcomers
-    assert manifests.write(data, made, tmp_path / "twice.json") == digest
+    assert manifests.write(made, tmp_path / "twice.json") == digest
     with pytest.raises(PartitaError, match="other data"):
         federate(toy(seed=1), manifest(path=str(tmp_path / "division.json")))
     body = json.loads((tmp_path / "division.json").read_text())
@@ -314,7 +315,7 @@ def test_heads_for_each_clients_own_labels() -> None:
     result = simulate(fedper(epochs=2), mlp, data, rounds=3, evaluate_every=0)
     for client, own in result.own.items():
         assert own["head.weight"].shape[0] == data.classes_of(client)
-    assert result.accuracy().macro > 0.2
+    assert result.score().macro > 0.2
 
 
 @pytest.mark.parametrize("method", [local(), fedrep(head_epochs=1)], ids=lambda method: method.name)

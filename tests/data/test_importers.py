@@ -287,6 +287,12 @@ def test_pfllib_without_a_configuration(tmp_path: Path) -> None:
     assert len(pfllib(path=str(tmp_path / "mnist")).client_names) == 2
 
 
+def test_other_files_beside_those_of_pfllib_are_left_alone(tmp_path: Path) -> None:
+    pfllib_files(tmp_path / "mnist", clients=2)
+    (tmp_path / "mnist/train/².npz").touch()
+    assert pfllib(path=str(tmp_path / "mnist")).client_names == ("0", "1")
+
+
 def put(path: Path, content: object) -> None:
     with path.open("wb") as file:
         np.savez_compressed(file, data=content)  # type: ignore[arg-type]
@@ -299,6 +305,18 @@ BAD_PFLLIB: dict[str, tuple[Callable[[Path], object], str]] = {
     "fewer than configured": (
         lambda root: (root / "config.json").write_text('{"num_clients": 20}'),
         r"files for 3 clients, but there should be 0\.npz to 19\.npz",
+    ),
+    "number that is none": (
+        lambda root: (root / "config.json").write_text('{"num_clients": "three"}'),
+        r"config\.json: num_clients is 'three', not a whole number above 0",
+    ),
+    "classes that are none": (
+        lambda root: (root / "config.json").write_text('{"num_classes": -5}'),
+        r"config\.json: num_classes is -5, not a whole number above 0",
+    ),
+    "nested too deep": (
+        lambda root: (root / "config.json").write_text("[" * 200_000),
+        r"config\.json cannot be read as JSON",
     ),
     "bad configuration": (lambda root: (root / "config.json").write_text("[]"), r"config\.json cannot be read as JSON"),
     "other object": (lambda root: put(root / "train/1.npz", {"x": X}), r"1\.npz does not hold arrays x and y"),
@@ -385,18 +403,131 @@ def test_only_arrays_may_be_asked_for(asked: str) -> None:
         unpickle(f"c{module}\n{name}\n.".encode(), "here")
 
 
-def test_what_a_pickle_gets_cannot_be_changed() -> None:
-    """Setting an attribute of an allowed function must not reach the next pickle."""
-    for module, name in (("_codecs", "encode"), ("numpy.core.numeric", "_frombuffer")):
-        change = f"c{module}\n{name}\n".encode() + b"(N}S'mark'\nI1\nstb."
-        unpickle(change, "here")
-        again = unpickle(f"c{module}\n{name}\n.".encode(), "here")
-        assert not hasattr(again, "mark")
-    for module, name in (("numpy", "ndarray"), ("numpy", "dtype"), ("numpy.core.multiarray", "_reconstruct")):
-        with pytest.raises(PartitaError, match="cannot be read as a pickle"):
-            unpickle(f"c{module}\n{name}\n".encode() + b"(N}S'mark'\nI1\nstb.", "here")
-    with pytest.raises(PartitaError, match="cannot be read as a pickle: text in rot13"):
-        unpickle(b"c_codecs\nencode\n(S'a'\nS'rot13'\ntR.", "here")
+# Parts of pickles: instructions as text where they have arguments, values as numpy writes them.
+NUMBERS = b"cnumpy\ndtype\n(S'i8'\nI0\nI1\ntR(I3\nS'<'\nNNNI-1\nI-1\nI0\ntb"
+OBJECTS = b"cnumpy\ndtype\n(S'O8'\nI0\nI1\ntR(I3\nS'|'\nNNNI-1\nI-1\nI63\ntb"
+POINTER = b"C\x08" + (0x41414141).to_bytes(8, "little")
+EMPTY = b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(I0\ntC\x01btR"
+ONE = b"(I1\nt"
+
+ATTACKS: dict[str, tuple[bytes, str]] = {
+    "objects of bytes": (
+        b"cnumpy\nndarray\n((tS'O'\n" + POINTER + b"tR.",
+        "it calls numpy.ndarray otherwise than an array does",
+    ),
+    "a new array of bytes": (
+        b"\x80\x02cnumpy\nndarray\n((tS'O'\n" + POINTER + b"t\x81.",
+        "it uses the instruction NEWOBJ",
+    ),
+    "objects as content": (
+        EMPTY + b"(I1\n" + ONE + OBJECTS + b"I00\n" + POINTER + b"tb.",
+        "an array of objects is not given as a list of them",
+    ),
+    "fewer objects than the shape says": (
+        EMPTY + b"(I1\n(I9\nt" + OBJECTS + b"I00\n(lI1\natb.",
+        "an array of objects is not given as a list of them",
+    ),
+    "objects of a buffer": (
+        b"cnumpy.core.numeric\n_frombuffer\n(" + POINTER + OBJECTS + ONE + b"S'C'\ntR.",
+        "an array of objects is not given as a list of them",
+    ),
+    "an object of bytes": (
+        b"cnumpy.core.multiarray\nscalar\n(" + OBJECTS + POINTER + b"tR.",
+        "an array of objects is not given as a list of them",
+    ),
+    "a type with fields of objects": (
+        b"cnumpy\ndtype\n(S'i8'\nI0\nI1\ntR(I3\nS'<'\nN(S'a'\nt(dS'a'\n(" + OBJECTS + b"I0\ntsI8\nI1\nI63\ntb.",
+        "it changes a type otherwise than an array does",
+    ),
+    "a type of another": (
+        b"cnumpy\ndtype\n(S'i8'\nI0\nI1\ntR(I3\nS'<'\n(" + OBJECTS + ONE + b"tNNI8\nI1\nI63\ntb.",
+        "it changes a type otherwise than an array does",
+    ),
+    "a type of nothing": (
+        b"cnumpy\ndtype\n(S'V8'\nI0\nI1\ntR.",
+        "it asks for an array of type 'V8', and only numbers and text are allowed",
+    ),
+    "a type of fields": (b"cnumpy\ndtype\n((lS'a'\natR.", "it asks for an array of type"),
+    "too few bytes": (
+        EMPTY + b"(I1\n(I1000000000\nt" + NUMBERS + b"I00\n" + POINTER + b"tb.",
+        "an array of 1000000000 values of type i8 has 8 bytes",
+    ),
+    "a negative shape": (
+        EMPTY + b"(I1\n(I-1\nI-1\nt" + NUMBERS + b"I00\n" + POINTER + b"tb.",
+        r"an array has the shape \(-1, -1\)",
+    ),
+    "an array that is changed": (
+        EMPTY
+        + b"(I1\n"
+        + ONE
+        + NUMBERS
+        + b"I00\n"
+        + POINTER
+        + b"tb(I1\n"
+        + ONE
+        + NUMBERS
+        + b"I00\n"
+        + POINTER
+        + b"tb.",
+        "it changes a ndarray otherwise than an array does",
+    ),
+    "an array within itself": (
+        EMPTY + b"p7\n(I1\n" + ONE + OBJECTS + b"I00\n(lg7\natb.",
+        "it keeps a name or half an array as a value",
+    ),
+    "half an array": (EMPTY + b".", "it ends with a name or with half an array"),
+    "a name": (b"cnumpy\nndarray\n.", "it ends with a name or with half an array"),
+    "a dictionary that is changed": (b"}}S'a'\nI1\nsb.", "it changes a dict otherwise than an array does"),
+    "an attribute of a function": (
+        b"c_codecs\nencode\n(N}S'mark'\nI1\nstb.",
+        "it changes a name otherwise than an array does",
+    ),
+    "another encoding": (
+        b"c_codecs\nencode\n(S'a'\nS'rot13'\ntR.",
+        r"it calls _codecs\.encode otherwise than an array does",
+    ),
+    "a call of a value": (b"S'a'\n(tR.", "it calls a str"),
+    "truth values of other bytes": (
+        b"cnumpy.core.numeric\n_frombuffer\n(C\x01\x07cnumpy\ndtype\n(S'b1'\nI0\nI1\ntR" + ONE + b"S'C'\ntR.",
+        "an array of truth values holds others",
+    ),
+    "text of no characters": (
+        b"cnumpy.core.numeric\n_frombuffer\n(C\x04\xff\xff\xff\xffcnumpy\ndtype\n(S'U1'\nI0\nI1\ntR"
+        + ONE
+        + b"S'C'\ntR.",
+        "an array of text holds what is no character",
+    ),
+    "a key so deep that its hash would not end": (
+        b"})" + b"\x85" * 200_000 + b"Ns.",
+        "a dictionary has a key of type tuple",
+    ),
+    "an instance": (b"(ios\nsystem\n.", "it uses the instruction INST"),
+    "an extension": (b"\x82\x01.", "it uses the instruction EXT1"),
+    "something stored elsewhere": (b"S'a'\nQ.", "it uses the instruction BINPERSID"),
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_attacks_by_pickles_are_refused(attack: str) -> None:
+    content, message = ATTACKS[attack]
+    with pytest.raises(
+        PartitaError, match=rf"^here is refused: ({message}).*\. A pickle can run any program"
+    ) as caught:
+        unpickle(content, "here")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_far_place_in_a_pickles_memory_takes_no_room() -> None:
+    """The standard library would make room for two thousand million values."""
+    assert unpickle(b"\x80\x02Nr\xfe\xff\xff\x7f.", "here") is None
+
+
+def test_lists_may_be_nested_deep() -> None:
+    found = unpickle(b"]" * 100_000 + b"a" * 99_999 + b".", "here")
+    for _ in range(99_999):
+        assert isinstance(found, list)
+        (found,) = found
+    assert found == []
 
 
 ARRAYS = [
@@ -423,14 +554,31 @@ def test_arrays_of_all_kinds_can_be_read(protocol: int) -> None:
         assert rest == content["a"][1:]
 
 
-def test_names_of_both_versions_of_numpy_are_known() -> None:
-    content = pickle.dumps(np.arange(3), 2)
-    old, new = (
-        content.replace(b"numpy._core", name).replace(b"numpy.core", name) for name in (b"numpy.core", b"numpy._core")
-    )
-    assert old != new
-    for each in (old, new):
-        np.testing.assert_array_equal(unpickle(each, "here"), np.arange(3))
+OLD, NEW = b"numpy.core.", b"numpy._core."
+
+
+@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+@pytest.mark.parametrize("module", [OLD, NEW])
+def test_names_of_both_versions_of_numpy_are_known(module: bytes, protocol: int) -> None:
+    """The names are as long in both, but for one character, which the length before them says."""
+    values = {
+        "x": np.arange(6.0).reshape(2, 3),
+        "y": [np.float32(0.5), np.array(["a", "é"])],
+        "z": ({"n": np.int8(3)},),
+    }
+    content = pickle.dumps(values, protocol)
+    for name in (b"multiarray", b"numeric"):
+        for found in (OLD, NEW):
+            was, becomes = found + name, module + name
+            content = content.replace(bytes([len(was)]) + was, bytes([len(becomes)]) + becomes)
+            content = content.replace(b"c" + was, b"c" + becomes)
+    assert (OLD in content, NEW in content) == (module == OLD, module == NEW)
+    if protocol >= 4:
+        # Frames would have another length: they only help to read ahead.
+        content = re.sub(rb"\x95.{8}", b"", content, flags=re.DOTALL)
+    read = unpickle(content, "here")
+    assert isinstance(read, dict)
+    assert repr(read) == repr(values)
 
 
 def test_damaged_pickles_are_refused() -> None:
@@ -504,6 +652,14 @@ def test_sets_that_flbench_leaves_to_torchvision(tmp_path: Path) -> None:
     assert official(made) == [False, True, False, False, True, False, False]
 
 
+def doubled(times: int) -> list[Any]:
+    """A list of two times the same list, and so on: few bytes, but 2 ** times numbers."""
+    rows: list[Any] = [0]
+    for _ in range(times):
+        rows = [rows, rows]
+    return rows
+
+
 BAD_FLBENCH: dict[str, tuple[Callable[[Path], object], str]] = {
     "no data": (lambda root: (root / "data.npy").unlink(), r"has no data\.npy, and 'synthetic' is none of cifar10"),
     "no targets": (lambda root: (root / "targets.npy").unlink(), r"There is no file .*targets\.npy"),
@@ -531,7 +687,15 @@ BAD_FLBENCH: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "no numbers": (
         lambda root: flbench_files(root, {"data_indices": [{"train": ["a"]}]}),
-        r"partition\.pkl cannot be read as numbers of rows",
+        r"partition\.pkl: the train rows of client 0 are not a list of whole numbers",
+    ),
+    "more than there is room for": (
+        lambda root: flbench_files(root, {"data_indices": [{"train": doubled(40)}]}),
+        r"partition\.pkl: the train rows of client 0 are not a list of whole numbers",
+    ),
+    "a row that no number can be": (
+        lambda root: flbench_files(root, {"data_indices": [{"train": [2**70]}]}),
+        r"partition\.pkl: The rows of client 0 include 1180591620717411303424, but there are 9 rows",
     ),
 }
 
@@ -589,10 +753,13 @@ def test_items_of_a_dataset_can_be_anything_like_an_array() -> None:
         ([[0], [6]], None, "The rows of client 1 include 6, but there are 6 rows"),
         ([[-1]], None, "include -1"),
         ([[0]], [7], "The rows of the test set include 7"),
+        ([[2**70]], None, "The rows of client 0 include 1180591620717411303424, but there are 6 rows"),
+        ([[True, False]], None, "The rows of client 0 are of type bool. Give the numbers of rows"),
+        ([[0.0]], None, "The rows of client 0 are of type float64"),
         ([], None, "mine: there are no samples"),
     ],
 )
-def test_bad_clients_of_a_dataset_are_refused(clients: list[list[int]], test: list[int] | None, message: str) -> None:
+def test_bad_clients_of_a_dataset_are_refused(clients: Any, test: list[int] | None, message: str) -> None:
     with pytest.raises(PartitaError, match=message):
         from_dataset(dataset(), name="mine", clients=clients, test=test)
 

@@ -35,9 +35,23 @@ def test_colour_bytes_become_channels_first(height: int, width: int, channels: i
     assert torch.equal(inputs.permute(0, 2, 3, 1), torch.from_numpy(pixels))
 
 
-def test_bytes_with_channels_first_stay() -> None:
-    pixels = rows(3, 8, 8, kind=np.uint8)
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 13])
+def test_bytes_with_channels_first_stay(channels: int) -> None:
+    pixels = rows(channels, 8, 8, kind=np.uint8)
     assert torch.equal(inputs_of(pool("p", pixels, LABELS)), torch.from_numpy(pixels))
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+def test_bytes_with_channels_last_are_turned(channels: int) -> None:
+    """Grey, grey with alpha, colours, colours with alpha."""
+    pixels = rows(8, 6, channels, kind=np.uint8)
+    inputs = inputs_of(pool("p", pixels, LABELS))
+    assert torch.equal(inputs, torch.from_numpy(pixels).permute(0, 3, 1, 2))
+
+
+@pytest.mark.parametrize("shape", [(3, 8, 8), (1, 8, 8), (8, 6, 3), (4, 4, 3)])
+def test_numbers_that_may_be_anything_stay(shape: tuple[int, ...]) -> None:
+    assert inputs_of(pool("p", rows(*shape), LABELS)).shape == (4, *shape)
 
 
 @pytest.mark.parametrize(
@@ -46,6 +60,8 @@ def test_bytes_with_channels_first_stay() -> None:
         ("float64", torch.float32),
         ("float32", torch.float32),
         ("float16", torch.float32),
+        ("longdouble", torch.float32),
+        ("uint64", torch.int64),
         (">f4", torch.float32),
         (">i8", torch.int64),
         ("int32", torch.int64),
@@ -73,6 +89,19 @@ def test_classes_are_counted_or_given() -> None:
     assert pool("p", rows(2), LABELS).classes == 2
     assert pool("p", rows(2), LABELS, classes=7).classes == 7
     assert pool("p", rows(2), LABELS / 2, kind="regression").classes == 1
+    assert pool("p", rows(2), np.ones((4, 3)), kind="regression").classes == 3
+    assert pool("p", rows(2), np.array([0, 4, 2, 2]), classes=9).classes == 9
+
+
+def test_there_is_an_end_to_classes() -> None:
+    with pytest.raises(PartitaError, match="p: 1000000000 classes are too many; at most 1000000 are allowed"):
+        pool("p", rows(2), LABELS, classes=10**9)
+
+
+def test_a_column_of_numbers_is_no_row_of_targets() -> None:
+    """A network's one output would be compared with every target."""
+    with pytest.raises(PartitaError, match=r"shape \(4, 1\)"):
+        pool("p", rows(2), LABELS[:, None] / 2, kind="regression")
 
 
 def test_targets_of_a_regression_are_numbers() -> None:
@@ -88,6 +117,39 @@ def test_clients_are_numbered_and_named() -> None:
     assert numbers is not None
     assert (numbers.tolist(), names) == ([1, 0, 1], ("4", "30"))
     assert number_clients(None) == (None, ())
+
+
+@pytest.mark.parametrize(
+    ("ids", "names"),
+    [
+        (np.array([b"b", "ä".encode()]), ("b", "ä")),
+        (np.array([2.0, -1.0]), ("-1", "2")),
+        (np.array(["b", "a"], dtype=object), ("a", "b")),
+        (np.array([2**70, 3], dtype=object), ("3", "1180591620717411303424")),
+        (np.array([2**64 - 1, 0], dtype=np.uint64), ("0", "18446744073709551615")),
+        (np.array([10, 9]), ("9", "10")),
+    ],
+)
+def test_ids_of_many_kinds_become_names(ids: Array, names: tuple[str, ...]) -> None:
+    assert number_clients(ids)[1] == names
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        (np.array([[1], [2]]), r"p: the client ids have shape \(2, 1\)\. Give one id for each row\."),
+        (np.array([1.0, np.nan]), r"p: the client id of row 1 is nan\. Give text or whole numbers\."),
+        (np.array([0.5, 1.0]), r"p: the client id of row 0 is 0\.5"),
+        (np.array([1.0, np.inf]), "p: the client id of row 1 is inf"),
+        (np.array(["a", 1], dtype=object), r"p: the client ids are of type int and str\. Give one text or one whole"),
+        (np.array([None, None], dtype=object), "p: the client ids are of type NoneType"),
+        (np.array([1j]), r"p: the client ids are of type complex128\. Give text"),
+        (np.array(["a", ""]), r"p: the client id of row 1 is empty\. Give every client a name\."),
+    ],
+)
+def test_what_is_no_id_is_refused(ids: Array, message: str) -> None:
+    with pytest.raises(PartitaError, match=message):
+        number_clients(ids, "p")
 
 
 def test_normalisation_is_by_channel() -> None:
@@ -116,6 +178,33 @@ BAD: dict[str, tuple[Array, Array, str]] = {
     "labels of text": (rows(2), np.array(["a", "b", "a", "b"]), "the targets are of type <U1"),
     "inputs of bytes": (np.array([b"a"] * 4), LABELS, r"the inputs are of type \|S1"),
     "complex inputs": (rows(2, kind=np.complex64), LABELS, "the inputs are of type complex64"),
+    "labels in a column": (
+        rows(2),
+        LABELS[:, None],
+        r"p: the targets have shape \(4, 1\)\. Give one number for each row: targets\.reshape\(-1\)\.",
+    ),
+    "labels as objects": (rows(2), np.array(["a", 1, "a", 1], dtype=object), "are of type object. Number the classes"),
+    "gaps between labels": (
+        rows(2),
+        np.array([0, 1000, 2000, 0]),
+        r"p: the labels go up to 2000, but only 3 classes occur \(0, 1000, 2000\)\. Number them from 0 without gaps, "
+        r"as numpy\.unique\(targets, return_inverse=True\)\[1\] does, or, .* say how many there are: classes=2001\.",
+    ),
+    "a label that stands for none": (
+        rows(2),
+        np.array([0, 1, 999_999_999, 0]),
+        r"go up to 999999999, but only 3 classes occur \(0, 1, 999999999\)",
+    ),
+    "too large a whole number": (
+        np.full((4, 1), 2**63, dtype=np.uint64),
+        LABELS,
+        "p: the inputs hold 9223372036854775808, which is too large for a whole number of 64 bits",
+    ),
+    "numbers with channels last": (
+        rows(8, 8, 3),
+        LABELS,
+        r"p: the inputs have shape \(4, 8, 8, 3\), like images with their channels last.*transpose\(0, 3, 1, 2\)",
+    ),
     "one number": (np.array(3.0), LABELS, r"the inputs are of type float64 and shape \(\)"),
 }
 

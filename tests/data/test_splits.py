@@ -9,8 +9,9 @@ import pytest
 import torch
 from hypothesis import given, settings, strategies as st
 
-from partita.data.federation import Federation, federate, stratified
+from partita.data.federation import Federation, federate
 from partita.data.pool import Pool, pool
+from partita.data.roles import stratified
 from partita.data.sources.digits import digits
 from partita.data.split import Assignment, Share, Split, cut
 from partita.data.splits.dirichlet import dirichlet
@@ -179,6 +180,21 @@ def test_what_a_split_had_to_do_is_noted() -> None:
         (dirichlet_matched(alpha=0.0, clients=8), OFFICIAL, r"alpha must be above 0"),
         (quantity(spread=-1.0), MERGED, r"spread"),
         *((iid(test=test), MERGED, r"test") for test in (-0.1, 1.0, 1.5)),
+        *((make(test=-1.0), MERGED, "A test part of -1.0: it must be") for make in (quantity, dirichlet)),
+        (iid(test=9.0), OFFICIAL, r"A test part of 9\.0: it must be at least 0 and below 1\."),
+        (natural(test=2.0), OWNED, r"A test part of 2\.0"),
+        (quantity(spread=float("nan")), MERGED, r"spread = nan: it must be a number of at least 0\."),
+        (quantity(spread=float("inf")), MERGED, r"spread = inf: it must be a number of at least 0\."),
+        (quantity(smallest=-3), MERGED, r"smallest = -3: it must be a number of at least 0\."),
+        (dirichlet(alpha=float("inf")), MERGED, r"Dirichlet\(inf\): alpha must be above 0 and finite"),
+        (dirichlet(smallest=-1), MERGED, "smallest = -1: it must be"),
+        (dirichlet(tries=0), MERGED, "tries = 0: it must be a number of at least 1"),
+        (dirichlet(legacy_seed=-1), MERGED, "legacy_seed = -1: numpy's generator takes seeds from 0 to 4294967295"),
+        (dirichlet(legacy_seed=2**32), MERGED, "legacy_seed = 4294967296: numpy's"),
+        (dirichlet_matched(tries=0), OFFICIAL, "tries = 0"),
+        (dirichlet_matched(smallest_test=-1), OFFICIAL, "smallest_test = -1"),
+        (natural(smallest_train=-1), OWNED, "smallest_train = -1"),
+        (natural(largest_train=-1), OWNED, "largest_train = -1: it must be a number of at least 1"),
     ],
     ids=lambda value: f"{value.name} {dict(value.settings)}" if isinstance(value, Split) else "",
 )
@@ -250,11 +266,33 @@ def test_newcomers_never_train() -> None:
         ({"validation": 1.0}, r"validation part of 1\.0"),
         ({"newcomers": 8}, r"8 newcomers of 8 clients: at least one must be left to train"),
         ({"newcomers": -1}, r"newcomers"),
+        ({"crop": -1}, r"^crop = -1: it must be a number of at least 0\.$"),
+        ({"crop": 2}, r"^toy holds no images: crop and flip are settings of images\.$"),
+        ({"flip": True}, "toy holds no images"),
+        ({"length": 0}, "length = 0: it must be a number of at least 1"),
+        ({"vocabulary": 9}, r"^toy holds numbers: vocabulary and length are settings of texts\.$"),
+        ({"most_duplicates": float("nan")}, "most_duplicates = nan: it must be a number of at least 0"),
     ],
 )
 def test_what_cannot_be_federated_is_refused(settings: dict[str, float], words: str) -> None:
     with pytest.raises(PartitaError, match=words):
         federate(MERGED, iid(clients=8), **settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("row", "said"), [(-1, "-1"), (400, "400"), (10**9, "1000000000")])
+@pytest.mark.parametrize("role", ["train", "test", "validation"])
+def test_a_split_that_gives_what_is_not_there_is_refused(row: int, said: str, role: str) -> None:
+    """Also numbers from the end, as which others could pass."""
+    rows = {"train": np.arange(8), "test": np.arange(9, 12), role: np.array([200, row])}
+    share = Share(rows["train"], rows["test"], "anna", validation=rows.get("validation"))
+    split = Split("odd", assign=lambda pool, draw: Assignment([share]))
+    with pytest.raises(PartitaError, match=rf"^toy: client anna was given row {said}, but there are 400 rows\.$"):
+        federate(MERGED, split)
+
+
+def test_a_split_without_clients_is_refused() -> None:
+    with pytest.raises(PartitaError, match="odd on toy: there are no clients"):
+        federate(MERGED, Split("odd", assign=lambda pool, draw: Assignment([])))
 
 
 def test_a_split_that_gives_a_sample_twice_is_refused() -> None:

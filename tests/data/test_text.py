@@ -1,5 +1,6 @@
 """Texts: words and their numbers, a vocabulary of the training part alone, and the cache of what was tokenised."""
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
@@ -30,6 +31,30 @@ def spelled(texts: Texts) -> list[list[str]]:
 
 def test_words_are_lower_case_with_punctuation_apart() -> None:
     assert words_of("The cat's 2 dogs -- (ran)!") == ["the", "cat", "'", "s", "2", "dogs", "(", "ran", ")", "!"]
+
+
+OLD_WORD = re.compile(r"[a-z0-9]+|[.,!?()']")
+
+
+@given(st.text(st.characters(max_codepoint=127)))
+def test_words_of_ascii_stay_as_they_were(text: str) -> None:
+    assert words_of(text) == OLD_WORD.findall(text.lower())
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Привет, мир!", ["привет", ",", "мир", "!"]),
+        ("Straße NAÏVE", ["straße", "naïve"]),
+        ("cafe\u0301 caf\u00e9", ["caf\u00e9", "caf\u00e9"]),
+        ("हिन्दी में", ["हिन्दी", "में"]),
+        ("日本語 123", ["日本語", "123"]),
+        ("dé_jà", ["dé", "jà"]),
+        ("\u0301 🎈", []),
+    ],
+)
+def test_words_of_any_script(text: str, words: list[str]) -> None:
+    assert words_of(text) == words
 
 
 @given(st.lists(st.text(), max_size=6))

@@ -11,7 +11,8 @@ from hypothesis import given, settings as examples, strategies as st
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from laws.test_laws import ALGORITHMS, BATCHING, DATA
+from laws.methods import ALGORITHMS
+from laws.test_laws import BATCHING, DATA
 from partita import registry
 from partita.algorithms._layerwise import Layerwise, official_factors, paper_factors
 from partita.algorithms.fedper import fedper
@@ -609,7 +610,7 @@ def test_whole_simulations_agree(name: str, options: Mapping[str, Any]) -> None:
             participation=0.67,
             batching=BATCHING,
             evaluate_every=2,
-            run_phase=run_phase,
+            engine=run_phase,
             **options,
         )
         for run_phase in (FastEngine(), reference.run_phase)
@@ -645,7 +646,7 @@ def obstacles(algorithm: Algorithm) -> set[str]:
         found.update(filter(None, [obstacle(phase)]))
         return run_phase(phase, clients, tensors)
 
-    simulate(algorithm, small_network(), DATA, rounds=1, batching=BATCHING, run_phase=note)
+    simulate(algorithm, small_network(), DATA, rounds=1, batching=BATCHING, engine=note)
     return found
 
 

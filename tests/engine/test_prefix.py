@@ -254,7 +254,7 @@ def test_a_round_and_its_evaluation_compute_features_once(computed: list[int]) -
     """Fine-tuning after a round sees the body that the next round begins with."""
     data = small_federation()
     rounds = 4
-    simulate(METHODS["fedrep"], small_network(norm=False), data, rounds=rounds, evaluate_every=1, workers=1)
+    simulate(METHODS["fedrep"], small_network(norm=False), data, rounds=rounds, evaluate_every=1, on="inline")
     assert sorted(computed) == sorted([*range(len(data))] * (rounds + 1)), "for the first round, and after each"
 
 

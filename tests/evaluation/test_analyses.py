@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 import torch
+from partita.evaluation.analyses.common import common_test
+from partita.evaluation.analyses.subject import Subject
 from torch import Tensor, nn
 
 from partita.algorithms.ditto import ditto
@@ -22,12 +24,10 @@ from partita.core.samples import Samples
 from partita.core.selectors import HEAD
 from partita.core.task import Task
 from partita.errors import PartitaError
-from partita.evaluation.analyses.common import common_test
 from partita.evaluation.analyses.embedding import embedding
 from partita.evaluation.analyses.finetuning import Tuning, after_each_epoch, finetuning, tuning_of
 from partita.evaluation.analyses.inside_outside import inside_outside
 from partita.evaluation.analyses.similarity import similarity
-from partita.evaluation.analyses.subject import Subject
 from partita.evaluation.analyses.without_head import without_head
 from partita.tensors import Tensors
 from toys import Scalars, repeated, small_federation, small_network

@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 from partita.errors import PartitaError
 from partita.evaluation.comparison import Comparison, Difference, Scores, compare, holm, paired_test
-from partita.report.tables import Form, table
+from partita.report.tables import Form, comparison_text
 
 # Two seeds and two clients: the differences are 0.1 and 0.0 in seed 0, 0.2 and 0.1 in seed 1.
 BASE: Scores = {(0, 0): 0.5, (0, 1): 0.7, (1, 0): 0.6, (1, 1): 0.8}
@@ -45,12 +45,12 @@ def alone(*scores: float, seed: int = 0) -> Scores:
 
 def test_a_method_by_itself() -> None:
     """Clients of the baseline: 0.55 and 0.75; its seeds: 0.6 and 0.7."""
-    standings = compare({"base": BASE, "other": OTHER}, baseline="base").standings
-    assert [each.method for each in standings] == ["base", "other"]
-    assert [each.mean for each in standings] == pytest.approx([0.65, 0.75])
-    assert [each.client_spread for each in standings] == pytest.approx([0.1, 0.05])
-    assert [each.seed_spread for each in standings] == pytest.approx([0.05, 0.1])
-    assert {(each.seeds, each.clients) for each in standings} == {(2, 2)}
+    methods = compare({"base": BASE, "other": OTHER}, baseline="base").methods
+    assert [each.method for each in methods] == ["base", "other"]
+    assert [each.mean for each in methods] == pytest.approx([0.65, 0.75])
+    assert [each.client_spread for each in methods] == pytest.approx([0.1, 0.05])
+    assert [each.seed_spread for each in methods] == pytest.approx([0.05, 0.1])
+    assert {(each.seeds, each.clients) for each in methods} == {(2, 2)}
 
 
 def test_a_difference() -> None:
@@ -214,7 +214,7 @@ def test_small_samples_are_named() -> None:
     clients = range(8)
     one_seed = compare({"a": alone(*clients), "b": alone(*clients)}, baseline="a")
     assert one_seed.notes == ("one seed: the interval is over clients alone",)
-    assert one_seed.standings[0].seed_spread is None
+    assert one_seed.methods[0].seed_spread is None
     single = compare({"a": alone(0.1), "b": alone(0.2)}, baseline="a")
     assert one(single).interval is None
     assert single.notes == ("one seed and one client: there is no interval", "one client: p cannot be below 1")
@@ -243,7 +243,7 @@ def test_a_baseline_alone() -> None:
     assert not comparison.differences
     assert not comparison.notes
     for form in get_args(Form):
-        assert "base" in table(comparison, form)
+        assert "base" in comparison_text(comparison, form)
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ NAMED = compare({"base": BASE, "a_b|c": OTHER}, baseline="base")
 
 
 def test_a_table_for_the_terminal() -> None:
-    titles, first, second, empty, *remarks = table(NAMED, "terminal").splitlines()
+    titles, first, second, empty, *remarks = comparison_text(NAMED, "terminal").splitlines()
     assert len(titles) == len(first) == len(second)
     assert first.split() == ["base", "0.6500", "±", "0.1000", "0.0500", *"----"]
     cells = ["0.7500", "±", "0.0500", "0.1000", "+0.1000", "[+0.0000,", "+0.2000]", "0.500", "0.500", "2/0/0"]
@@ -278,31 +278,31 @@ def test_a_table_for_the_terminal() -> None:
 
 
 def test_a_table_in_percent() -> None:
-    assert "65.00 ± 10.00" in table(NAMED, "terminal", percent=True)
-    assert "Scores in percent." in table(NAMED, "terminal", percent=True)
+    assert "65.00 ± 10.00" in comparison_text(NAMED, "terminal", percent=True)
+    assert "Scores in percent." in comparison_text(NAMED, "terminal", percent=True)
 
 
 def test_a_table_as_csv() -> None:
-    first, second = csv.DictReader(io.StringIO(table(NAMED, "csv")))
+    first, second = csv.DictReader(io.StringIO(comparison_text(NAMED, "csv")))
     assert (first["method"], first["difference"], first["p"]) == ("base", "", "")
     assert second["method"] == "a_b|c"
-    assert float(second["mean"]) == NAMED.standings[1].mean
+    assert float(second["mean"]) == NAMED.methods[1].mean
     assert float(second["difference"]) == one(NAMED).mean
     assert (float(second["low"]), float(second["high"])) == one(NAMED).interval
     assert [second[name] for name in ("wins", "ties", "losses", "seeds", "clients", "pairs")] == list("200224")
 
 
 def test_a_table_as_markdown() -> None:
-    titles, rule, *rows = table(NAMED, "markdown").splitlines()[:4]
+    titles, rule, *rows = comparison_text(NAMED, "markdown").splitlines()[:4]
     assert titles.startswith("| method | mean ± over clients |")
     assert rule == "| --- |" + " ---: |" * 6
     assert rows[1].startswith(r"| a\_b\|c | 0.7500 ± 0.0500 |")
-    assert "- 2 clients: p cannot be below 0.5" in table(NAMED, "markdown")
+    assert "- 2 clients: p cannot be below 0.5" in comparison_text(NAMED, "markdown")
 
 
 def test_a_table_as_latex() -> None:
     names = {"base": BASE, "50%_of #1 & {x}~^\\": OTHER, "[a": dict.fromkeys(BASE, 0.0)}
-    lines = table(compare(names, baseline="base"), "latex").splitlines()
+    lines = comparison_text(compare(names, baseline="base"), "latex").splitlines()
     rows = [line for line in lines if line.endswith(r"\\")]
     assert rows[2].startswith(r"50\%\_of \#1 \& \{x\}\textasciitilde{}\textasciicircum{}\textbackslash{} & 0.75")
     assert r"0.7500 $\pm$ 0.0500 & 0.1000 & $+$0.1000 [" in rows[2]
@@ -315,4 +315,4 @@ def test_a_table_as_latex() -> None:
 
 def test_an_unknown_form() -> None:
     with pytest.raises(PartitaError, match="Did you mean 'latex'"):
-        table(NAMED, "latexx")  # type: ignore[arg-type]
+        comparison_text(NAMED, "latexx")  # type: ignore[arg-type]

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given, strategies as st
+from partita.runs.changes import Change, changes, hurt
+from partita.runs.view import View
 from torch import Tensor
 
 from partita.algorithms.fedbabu import fedbabu
@@ -17,8 +19,6 @@ from partita.algorithms.fedper import fedper
 from partita.core.objectives import Measures, classification
 from partita.errors import PartitaError
 from partita.evaluation.scores import QUANTILES, Record, quantile, summarize
-from partita.runs.changes import Change, changes, hurt
-from partita.runs.view import View
 from partita.simulation.result import Result
 from partita.simulation.simulate import simulate
 from toys import small_federation, small_network

@@ -3,13 +3,13 @@
 import json
 
 import pytest
+from partita.experiment.experiment import Experiment, make, read
 from typer.testing import CliRunner
 
-from laws.test_laws import ALGORITHMS
+from laws.methods import ALGORITHMS
 from partita.cli.main import app
 from partita.core.batching import Batching
 from partita.experiment.estimate import estimate
-from partita.experiment.experiment import Experiment, make, read
 from toys import small_federation, small_network
 
 

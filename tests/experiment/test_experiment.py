@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from partita.experiment.experiment import DEFAULTS, Experiment, Pretraining, make, read
 
 from partita.algorithms.apple import apple
 from partita.algorithms.fedamp import fedamp
@@ -16,11 +17,11 @@ from partita.algorithms.scaffold import scaffold
 from partita.core.algorithm import Algorithm
 from partita.core.batching import Batching
 from partita.core.optimizers import SGD, adam
-from partita.core.server import Averaging
+from partita.core.server import Server
 from partita.data.pool import Pool, pool
 from partita.errors import PartitaError
-from partita.experiment.experiment import DEFAULTS, Experiment, Pretraining, make, read
 from partita.models.mlp import mlp
+from partita.servers.averaging import averaging
 from partita.simulation.result import Progress
 from partita.simulation.simulate import simulate
 from toys import small_federation
@@ -175,16 +176,16 @@ def test_a_source_of_data_of_ones_own() -> None:
     assert (made.name, len(made), len(made.samples), made.classes) == ("numbers", 3, 60, 2)
 
 
-@pytest.mark.parametrize("server", [Averaging(adam(0.1)), Averaging(weights="uniform")])
-def test_a_server_replaces_the_one_of_an_algorithm_that_averages(server: Averaging) -> None:
+@pytest.mark.parametrize("server", [averaging(optimizer=adam(0.1)), averaging(weights="uniform")])
+def test_a_server_replaces_the_one_of_an_algorithm_that_averages(server: Server) -> None:
     assert experiment(fedper(), server=server).run().algorithm.server is server
 
 
 @pytest.mark.parametrize("algorithm", [fedamp(), apple(), scaffold()], ids=lambda algorithm: algorithm.name)
 def test_a_server_of_another_kind_stays(algorithm: Algorithm) -> None:
     told: list[str] = []
-    replaced = experiment(algorithm, server=Averaging(), pretrain=Pretraining(fedavg(), 1))
-    with pytest.raises(PartitaError, match=f"{algorithm.name} has its own server, which cannot be replaced"):
+    replaced = experiment(algorithm, server=averaging(), pretrain=Pretraining(fedavg(), 1))
+    with pytest.raises(PartitaError, match=f"{algorithm.name} has a server of its own .*, which cannot be replaced"):
         replaced.run(lambda stage, progress: told.append(stage))
     assert not told, "it is known before the first round"
 

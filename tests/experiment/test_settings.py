@@ -14,13 +14,14 @@ from partita.core.optimizers import SGD, Adaptive, Optimizer
 from partita.core.phases import Phase
 from partita.core.schedules import DECAY, Schedule
 from partita.core.selectors import BODY, HEAD, WEIGHTS, Selector
-from partita.core.server import Averaging
+from partita.core.server import Aggregation, Mean, Server
 from partita.core.task import Task
 from partita.data.federation import Federation
 from partita.data.splits.dirichlet import dirichlet
 from partita.errors import PartitaError
 from partita.experiment.settings import build, convert
 from partita.randomness import Moment
+from partita.servers.median import median
 from partita.simulation.tasks import Factory
 from toys import small_network
 
@@ -283,11 +284,19 @@ def test_a_split_without_a_name_changes_the_default_one() -> None:
 
 
 def test_a_server_by_settings() -> None:
-    made: Averaging = convert(Averaging, {"weights": "uniform", "optimizer": {"name": "yogi", "lr": 0.1}}, "server")
-    assert made.weights == "uniform"
+    made: Aggregation = convert(Server, {"weights": "uniform", "optimizer": {"name": "yogi", "lr": 0.1}}, "server")
+    assert made.rule == Mean("uniform")
     assert isinstance(made.optimizer, Adaptive)
-    momentum: Averaging = convert(Averaging, {"optimizer": {"momentum": 0.9}}, "server")
+    momentum: Aggregation = convert(Server, {"optimizer": {"momentum": 0.9}}, "server")
     assert momentum.optimizer == SGD(1.0, momentum=0.9)
+    assert convert(Server, "median", "server") == median()
+    trimmed: Aggregation = convert(Server, {"name": "trimmed_mean", "fraction": 0.2}, "server")
+    assert (trimmed.name, trimmed.settings["fraction"]) == ("trimmed_mean", 0.2)
+
+
+def test_an_unknown_server_has_a_suggestion() -> None:
+    with pytest.raises(PartitaError, match=r"Unknown server 'medain'\. Did you mean 'median'"):
+        convert(Server, "medain", "server")
 
 
 def test_defaults_are_never_changed_by_settings() -> None:

@@ -34,13 +34,15 @@ from partita.core.optimizers import SGD
 from partita.core.phases import Phase
 from partita.core.samples import Samples
 from partita.core.selectors import HEAD, NETWORK, NOTHING, last_blocks
-from partita.core.server import Averaging, Update
+from partita.core.server import Update
 from partita.engine.reference import run_phase
 from partita.errors import DegenerateWarning
-from partita.evaluation.scores import Model
+from partita.evaluation.variants import Variant
 from partita.randomness import Moment
+from partita.servers.averaging import averaging
 from partita.simulation.result import Result
-from partita.simulation.simulate import participants, simulate
+from partita.simulation.samplers import Fraction
+from partita.simulation.simulate import simulate
 from partita.tensors import Tensors, only, under
 from toys import small_federation, small_network
 
@@ -125,7 +127,7 @@ def assert_same_clients(one: Result, other: Result, names: Sequence[str] = ALL_N
         assert_moved(mine, one.task.weights, names)
 
 
-def assert_same_records(one: Result, other: Result, one_model: Model, other_model: Model | None = None) -> None:
+def assert_same_records(one: Result, other: Result, one_model: Variant, other_model: Variant | None = None) -> None:
     """Every client measures the same after every round, on validation and on test data."""
     for number in range(1, one.rounds + 1):
         for role in ROLES:
@@ -137,7 +139,7 @@ def assert_same_records(one: Result, other: Result, one_model: Model, other_mode
 
 def test_the_set_up_has_early_late_and_absent_clients() -> None:
     """Else the comparisons below would see less than they say."""
-    chosen = [set(participants(4, 0.5, Moment(number, 3, SEED))) for number in range(3)]
+    chosen = [set(Fraction(0.5)(4, Moment(number, 3, SEED))) for number in range(3)]
     assert (chosen[1] | chosen[2]) - chosen[0]
     assert set(range(4)) - (chosen[0] | chosen[1] | chosen[2])
     assert chosen[0] & (chosen[1] | chosen[2])
@@ -161,7 +163,7 @@ def test_e02_fedper_with_everything_personal_is_local() -> None:
 
 
 def test_e03_fedsim_with_nothing_personal_is_fedavg() -> None:
-    algorithm = replace(fedsim(personal=NOTHING, epochs=2, optimizer=PLAIN_SGD), server=Averaging(SGD(1.0)))
+    algorithm = replace(fedsim(personal=NOTHING, epochs=2, optimizer=PLAIN_SGD), server=averaging(optimizer=SGD(1.0)))
     one, other = run_degenerate(algorithm), run_fedavg()
     assert_equal(one.state, other.state)
     assert_same_server(one, other)
@@ -265,7 +267,7 @@ class WeightedMean:
 
 @pytest.mark.parametrize("participation", [0.5, 1.0])
 def test_e10_following_the_pseudo_gradient_at_rate_1_is_averaging(participation: float) -> None:
-    algorithm = replace(fedavg(epochs=2, optimizer=PLAIN_SGD), server=Averaging(SGD(1.0)))
+    algorithm = replace(fedavg(epochs=2, optimizer=PLAIN_SGD), server=averaging(optimizer=SGD(1.0)))
     one = run(algorithm, participation=participation)
     other = run(replace(algorithm, server=WeightedMean()), participation=participation)
     assert_same_server(one, other)
@@ -409,7 +411,7 @@ def test_e18_lg_fedavg_that_shares_nothing_is_local() -> None:
 
 def test_e18_lg_fedavg_that_shares_everything_is_uniform_fedavg() -> None:
     one = run_degenerate(lg_fedavg(blocks=3, epochs=2, optimizer=PLAIN_SGD))
-    other = run(replace(fedavg(epochs=2, optimizer=PLAIN_SGD), server=Averaging(weights="uniform")))
+    other = run(replace(fedavg(epochs=2, optimizer=PLAIN_SGD), server=averaging(weights="uniform")))
     assert_same_server(one, other)
     assert_same_records(one, other, "before_local")
 
@@ -428,7 +430,7 @@ def test_e19_one_client_alone_makes_all_methods_local() -> None:
 
 def next_clients(result: Result) -> list[Client]:
     """All clients as they enter the round after the last."""
-    moment = Moment(result.rounds, result.rounds + 1, result.seed)
+    moment = Moment(result.rounds, result.rounds + 1, result.setup.experiment.seed)
     return [
         Client(
             number,

@@ -11,7 +11,8 @@ from partita.core.optimizers import SGD
 from partita.errors import PartitaError
 from partita.randomness import Moment
 from partita.simulation.result import Result
-from partita.simulation.simulate import participants, simulate
+from partita.simulation.samplers import Fraction
+from partita.simulation.simulate import simulate
 from partita.tensors import Tensors
 from toys import small_federation, small_network
 
@@ -33,7 +34,7 @@ def same(one: Tensors, other: Tensors) -> bool:
 def test_everyone_initialises_though_not_everyone_takes_part() -> None:
     """After one round only participants keep a head; with `everyone` all do, and the others' is the warmed-up one."""
     some, everyone = run(rounds=1), run(rounds=1, everyone=True)
-    chosen = set(participants(4, 0.5, Moment(0, 1, 0)))
+    chosen = set(Fraction(0.5)(4, Moment(0, 1, 0)))
     assert set(some.own) == chosen
     assert set(everyone.own) == {0, 1, 2, 3}
     for client in chosen:

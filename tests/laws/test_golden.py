@@ -32,12 +32,13 @@ from partita.core.optimizers import SGD, Optimizer, adam, clipped
 from partita.core.samples import Samples
 from partita.core.schedules import Schedule, linear, step
 from partita.core.selectors import HEAD
-from partita.core.server import Averaging, Update
+from partita.core.server import Server, Update
 from partita.core.task import Task
 from partita.engine.reference import run_phase
 from partita.evaluation.representation import Similarity, nearest_template, similarities
 from partita.models.cnn4 import cnn4
 from partita.randomness import Moment
+from partita.servers.averaging import averaging
 from partita.tensors import Tensors
 from toys import scalar_client, scalar_task
 
@@ -74,8 +75,8 @@ def by_hand(*clients: tuple[int, Tensors]) -> list[Update]:
     return [Update(number, sent, samples, batches=1) for number, (samples, sent) in enumerate(clients)]
 
 
-@pytest.mark.parametrize(("server", "expected"), [(Averaging(), 4.0), (Averaging(weights="uniform"), 3.0)])
-def test_g01_weighted_mean(server: Averaging, expected: float) -> None:
+@pytest.mark.parametrize(("server", "expected"), [(averaging(), 4.0), (averaging(weights="uniform"), 3.0)])
+def test_g01_weighted_mean(server: Server, expected: float) -> None:
     """(10 * 1 + 30 * 5) / 40 = 4, and (1 + 5) / 2 = 3, wherever the server was before."""
     updates = by_hand((10, numbers(w=1.0)), (30, numbers(w=5.0)))
     client = scalar_client(scalar_task(w=0.0), 0.0)
@@ -176,7 +177,7 @@ def test_g09_two_clients(algorithm: Algorithm, by_samples: float, uniformly: flo
     results = client_round(algorithm, clients, run_phase)
     assert [values(result.own, "v") for result in results] == [exactly(0.1), exactly(0.3)]
     updates = [result.update for result in results]
-    for server, expected in ((Averaging(), by_samples), (Averaging(weights="uniform"), uniformly)):
+    for server, expected in ((averaging(), by_samples), (averaging(weights="uniform"), uniformly)):
         state = aggregated(replace(algorithm, server=server), numbers(u=0.0), updates, clients[0])
         assert values(state, "u") == exactly(expected)
 
@@ -332,7 +333,7 @@ def test_g17_top_fraction(fraction: float, expected: list[bool]) -> None:
 
 def server_steps(optimizer: Optimizer) -> list[float]:
     """Where a server at 1 goes by pseudo-gradients 0.2, -0.1 and 0.05."""
-    algorithm = replace(fedavg(), server=Averaging(optimizer))
+    algorithm = replace(fedavg(), server=averaging(optimizer=optimizer))
     client = scalar_client(scalar_task(u=1.0), 0.0)
     state = initial_state(algorithm, client, [1])
     path: list[float] = []
@@ -361,11 +362,14 @@ def factors_at(schedule: Schedule, rounds: int, *at: int) -> list[float]:
 
 
 def test_g20_linear_schedule() -> None:
-    """Rises t / 1 in one of 10 rounds, then falls (10 - t) / 9; of 500 rounds the first 50 rise."""
-    ten = [0, 1, 0.888889, 0.777778, 0.666667, 0.555556, 0.444444, 0.333333, 0.222222, 0.111111]
+    """Rises (t + 1) / 2 in one of 10 rounds, then falls (10 - t) / 9; of 500 rounds the first 50 rise.
+
+    The published code rises from 0, so that its first round learns nothing; the rest is the same.
+    """
+    ten = [0.5, 1, 0.888889, 0.777778, 0.666667, 0.555556, 0.444444, 0.333333, 0.222222, 0.111111]
     assert factors_at(linear(0.1), 10, *range(10)) == pytest.approx(ten, abs=6e-7)
-    at = factors_at(linear(0.1), 500, 25, 49, 50, 275, 499)
-    assert at == pytest.approx([0.5, 0.98, 1.0, 0.5, 0.002222], abs=6e-7)
+    at = factors_at(linear(0.1), 500, 0, 25, 49, 50, 275, 499)
+    assert at == pytest.approx([1 / 51, 26 / 51, 50 / 51, 1.0, 0.5, 0.002222], abs=6e-7)
 
 
 def test_g21_step_schedule() -> None:

@@ -33,7 +33,7 @@ from partita.core.optimizers import SGD, Optimizer, adam, yogi
 from partita.core.phases import Phase
 from partita.core.schedules import Schedule
 from partita.core.selectors import NOTHING
-from partita.core.server import Averaging, Update
+from partita.core.server import Update
 from partita.core.task import Buffers, Task
 from partita.data.federation import Federation, federate
 from partita.data.sources.digits import digits
@@ -45,8 +45,10 @@ from partita.engine.reference import run_phase
 from partita.errors import DegenerateWarning
 from partita.evaluation.scores import summarize
 from partita.randomness import Moment
+from partita.servers.averaging import averaging
 from partita.simulation.result import Result
-from partita.simulation.simulate import participants, simulate
+from partita.simulation.samplers import Fraction
+from partita.simulation.simulate import simulate
 from partita.tensors import Tensors
 from toys import scalar_client, scalar_task, small_federation, small_network
 
@@ -329,7 +331,7 @@ def test_h11_the_reader_of_text_tells_training_from_test() -> None:
 def test_h12_what_is_chosen_on_test_data_says_so(oracle: bool) -> None:
     """FLAYER's accuracy is that on validation data, or on test data if the protocol says so."""
     result = run(flayer(), oracle_validation=oracle)
-    assert result.protocol["oracle_validation"] is oracle
+    assert result.setup.experiment.oracle_validation is oracle
     noted = [float(result.own[client]["flayer/accuracy"]) for client in range(len(DATA))]
     on_validation, on_test = (
         [record.score for record in result.select("after_local", role=role)] for role in ("validation", "test")
@@ -343,8 +345,8 @@ def test_h12_the_last_round_is_reported_not_the_best() -> None:
     unlearn = Schedule("unlearn at last", lambda number, rounds: -1.0 if number == rounds - 1 else 1.0)
     result = run(fedavg(epochs=5, optimizer=SGD(0.1, schedule=unlearn)), rounds=3, evaluate_every=1)
     rounds = [summarize(result.select(round=number)) for number in (1, 2, 3)]
-    assert result.accuracy() == rounds[-1]
-    assert result.accuracy().micro < max(summary.micro for summary in rounds)
+    assert result.score() == rounds[-1]
+    assert result.score().micro < max(summary.micro for summary in rounds)
 
 
 @pytest.mark.parametrize("optimizer", [SGD(1.0), SGD(1.0, momentum=0.9), adam(0.1), yogi(0.1)], ids=str)
@@ -355,7 +357,7 @@ def test_h13_averaging_equal_tensors_keeps_their_bits(optimizer: Optimizer) -> N
     for _ in range(10):
         naive = naive + value
     assert not torch.equal(naive / 10, value)
-    server, network = Averaging(optimizer), Task(small_network()).network
+    server, network = averaging(optimizer=optimizer), Task(small_network()).network
     state = server.init({"w": value}, [1] * 10)
     updates = [Update(client, {"w": value.clone()}, samples=7 * client + 1, batches=1) for client in range(10)]
     for number in range(3):
@@ -383,7 +385,7 @@ def test_h14_a_phase_without_parameters_is_skipped() -> None:
     [(100, 0.29, 29), (100, 0.57, 57), (100, 0.1, 10), (5, 0.6, 3), (10, 0.05, 1), (10, 0.39, 3), (7, 1.0, 7)],
 )
 def test_h15_a_fraction_of_clients_is_not_rounded_away(count: int, fraction: float, expected: int) -> None:
-    chosen = participants(count, fraction, Moment())
+    chosen = Fraction(fraction)(count, Moment())
     assert len(chosen) == len(set(chosen)) == expected
     assert set(chosen) <= set(range(count))
 
@@ -392,8 +394,8 @@ def test_h16_statistics_of_the_batch_make_its_size_part_of_the_protocol() -> Non
     """The order of test samples is fixed, the size of their batches is recorded."""
     small, again, large = (run(fedavg(), buffers="batch", evaluation_batch=size) for size in (2, 2, 6))
     assert small.records == again.records
-    assert [result.protocol["evaluation_batch"] for result in (small, large)] == [2, 6]
-    assert {result.protocol["buffers"] for result in (small, large)} == {"batch"}
+    assert [result.setup.experiment.evaluation_batch for result in (small, large)] == [2, 6]
+    assert {result.setup.experiment.buffers for result in (small, large)} == {"batch"}
     assert same(small.state, large.state)
     assert all(a.loss != b.loss for a, b in zip(small.select(), large.select(), strict=True))
 

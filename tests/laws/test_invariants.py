@@ -34,12 +34,14 @@ from partita.core.initialization import HeadInit
 from partita.core.optimizers import SGD
 from partita.core.phases import Phase
 from partita.core.selectors import BODY, HEAD, INPUT, NORM, Selector, last_blocks, where
-from partita.core.server import Averaging, Update, pseudo_gradient
+from partita.core.server import Update, Weights, pseudo_gradient
 from partita.core.task import Task
 from partita.engine.reference import run_phase
 from partita.evaluation.scores import measure
 from partita.randomness import Moment
-from partita.simulation.simulate import participants, simulate
+from partita.servers.averaging import averaging
+from partita.simulation.samplers import Fraction
+from partita.simulation.simulate import simulate
 from partita.tensors import Tensors, only, prefixed, under
 from toys import small_federation, small_network
 
@@ -72,7 +74,7 @@ def rounds_of(algorithm: Algorithm, *, rounds: int = 3, norm: bool = True, seed:
     state = initial_state(algorithm, first, data.sizes)
     for number in range(rounds):
         moment = Moment(number, rounds, seed)
-        clients = [client(chosen, moment, state) for chosen in participants(len(data), 0.5, moment)]
+        clients = [client(chosen, moment, state) for chosen in Fraction(0.5)(len(data), moment)]
         trained = client_round(algorithm, clients, run_phase)
         state = server_round(algorithm, state, [each.update for each in trained], moment, first, run_phase)
         own |= {each.id: result.own for each, result in zip(clients, trained, strict=True)}
@@ -160,7 +162,7 @@ def test_absent_clients_keep_their_state(algorithm: Algorithm) -> None:
         )
         for rounds in (2, 3)
     )  # fmt: skip
-    present = set(participants(len(SIZES), 0.5, Moment(2, 3, 1)))
+    present = set(Fraction(0.5)(len(SIZES), Moment(2, 3, 1)))
     absent = set(two.own) - present
     assert absent
     for number in absent:
@@ -264,7 +266,7 @@ def test_fedamp_messages_are_means(population: int) -> None:
 
 @pytest.mark.parametrize("weights", ["samples", "uniform", "batches"])
 @pytest.mark.parametrize("masked", [False, True])
-def test_averaging_weights_sum_to_one(weights: str, masked: bool) -> None:
+def test_averaging_weights_sum_to_one(weights: Weights, masked: bool) -> None:
     """Clients that agree are followed exactly, whatever their sizes and masks; entries that nobody sent stay."""
     masks = torch.tensor([[1, 1, 0, 0], [0, 1, 1, 0], [1, 0, 0, 0]], dtype=torch.bool)
     target = torch.tensor([0.5, -1.5, 2.0, 4.0], dtype=torch.float64)
@@ -276,7 +278,7 @@ def test_averaging_weights_sum_to_one(weights: str, masked: bool) -> None:
     sent = masks.any(0) if masked else torch.ones(4, dtype=torch.bool)
     expected = torch.where(sent, target, shared["w"])
     assert torch.allclose(shared["w"] - pseudo_gradient(shared, updates, weights)["w"], expected, rtol=0, atol=1e-14)
-    server = Averaging(weights=weights)  # type: ignore[arg-type]
+    server = averaging(weights=weights)
     state = server.aggregate(server.init(shared, [1, 1, 1]), updates, Moment(), Task(small_network()).network)
     assert torch.allclose(state["w"], expected, rtol=0, atol=1e-14)
 

@@ -32,11 +32,12 @@ from partita.core.client import Client
 from partita.core.optimizers import SGD, adam
 from partita.core.schedules import DECAY
 from partita.core.selectors import WEIGHTS, last_blocks, where
-from partita.core.server import Averaging
 from partita.engine.reference import run_phase
 from partita.randomness import Moment, generator
+from partita.servers.averaging import averaging
 from partita.simulation.result import Result
-from partita.simulation.simulate import participants, simulate
+from partita.simulation.samplers import Fraction
+from partita.simulation.simulate import simulate
 from toys import small_federation, small_network
 
 SEED, PARTICIPATION, BATCH = 3, 0.6, 4
@@ -69,7 +70,7 @@ class World:
         return module
 
     def participants(self, number: int) -> list[int]:
-        return participants(len(DATA), PARTICIPATION, Moment(number, self.rounds, SEED))
+        return Fraction(PARTICIPATION)(len(DATA), Moment(number, self.rounds, SEED))
 
     def batches(self, client: int, number: int, epoch: int, purpose: str = "train") -> Iterator[tuple[Tensor, Tensor]]:
         """One epoch; batch norm cannot train on a last batch of one sample."""
@@ -415,7 +416,9 @@ PAIRS = {
     "fedbn": Pair(fedbn(epochs=2, optimizer=JOINT), partial(oracle_fedper, personal=("norm1",)), norm=True),
     "fedbabu": Pair(BABU, oracle_fedbabu),
     "fedalt": Pair(ALTERNATE, oracle_fedalt),
-    "fedalt adam": Pair(replace(ALTERNATE, server=Averaging(adam(0.05))), partial(oracle_fedalt, server_adam=True)),
+    "fedalt adam": Pair(
+        replace(ALTERNATE, server=averaging(optimizer=adam(0.05))), partial(oracle_fedalt, server_adam=True)
+    ),
     "fedrep": Pair(REPRESENTATION(), partial(oracle_fedrep, switched=False)),
     "fedrep switched": Pair(REPRESENTATION(switched=True), partial(oracle_fedrep, switched=True)),
     "fedsim": Pair(PERSONAL_MIDDLE, oracle_fedsim),

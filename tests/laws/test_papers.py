@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from partita.experiment.experiment import make, read
+from partita.experiment.files import make, read
+from partita.simulation.executor import executor_of
+from partita.simulation.simulate import run_stages
 
 EXPERIMENTS = Path(__file__).resolve().parents[2] / "examples" / "experiments"
 SMALLER = {
@@ -91,6 +93,6 @@ def test_every_file_is_known_here() -> None:
 def test_the_experiment_starts(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PARTITA_DATA", str(folder))
     experiment = make(read(EXPERIMENTS / f"{name}.toml", ["rounds=1", *SMALLER[name]]))
-    result = experiment.run()
-    assert result.accuracy().clients == len(experiment.data)
+    result = run_stages(experiment, executor_of("inline"))
+    assert result.score().clients == len(experiment.data)
     assert result.traffic

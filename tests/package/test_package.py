@@ -21,22 +21,23 @@ ROOT = Path(partita.__file__).parent
 
 # From the ground up: a module imports from rooms of the lines above, or from its own room.
 LEVELS = (
-    "errors randomness tensors formatting extras registry",
+    "errors randomness tensors formatting extras registry signatures",
     "core",
-    "algorithms models data",
+    "algorithms servers models data",
     "engine",
     "evaluation",
     "simulation",
     "experiment",
     "runs",
     "report trackers",
+    "api",
     "cli",
 )
 LEVEL = {room: level for level, line in enumerate(LEVELS) for room in line.split()}
 
 PUBLIC = " ".join(
     (
-        "Algorithm client_round method personalize server_round",
+        "Algorithm client_round configurable personalize server_round",
         "Batching Client ClientData Experiment Federation Pool Samples Task federate from_dataset",
         "DegenerateWarning DivergedError PartitaError",
         "Record Result Summary simulate",
@@ -45,7 +46,7 @@ PUBLIC = " ".join(
         "Phase Proximal",
         "BODY EVERYTHING HEAD INPUT NETWORK NORM NOTHING WEIGHTS with_adapters",
         "Selector below first_blocks group last_blocks last_tensors of_type satisfying where",
-        "Averaging Update",
+        "Aggregation Server Update",
         "PLAIN View",
     )
 ).split()

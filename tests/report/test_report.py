@@ -25,14 +25,13 @@ from partita.report.sampling import evenly
 from partita.report.scale import Axis, Scale, axis, size_axis, ticks, whole_axis
 from partita.report.sections.curves import curve
 from partita.report.study import study
-from partita.runs.run import start
+from partita.runs.stored import read_run
 from partita.runs.target import Spent, reached, spent
-from partita.runs.view import view
-from studies import SETTINGS, make_runs, write_run
+from studies import SETTINGS, experiment_of, keep, made, make_runs, write_run
 
 SECTIONS = [
     *("overview", "headline", "paired", "curves", "gains", "hurt", "guard", "labels", "network"),
-    *("personalization", "similarity", "cost", "provenance"),
+    *("analyses", "cost", "provenance"),
 ]
 VOID = {"meta", "link", "br"}
 numbers = st.floats(-1e6, 1e6, allow_nan=False).map(lambda value: round(value, 4))
@@ -178,7 +177,7 @@ def test_gains_and_clients_hurt_are_paired_by_client(tmp_path: Path) -> None:
     found = study([tmp_path / "local", tmp_path / "fedper"])
     alone, method = found.methods
     assert found.references == ("local",)
-    assert method.hurt("local") == (1, 4)
+    assert method.hurt_count("local") == (1, 4)
     assert method.mean_gain("local") == pytest.approx((0.2 + 0 - 0.1 + 0.1) / 4)
     assert alone.mean_gain("local") is None
 
@@ -187,7 +186,7 @@ def test_less_error_is_a_gain(tmp_path: Path) -> None:
     write_run(tmp_path / "local", {1: [0.5, 0.6]}, label="local", metric="RMSE")
     write_run(tmp_path / "fedper", {1: [0.3, 0.7]}, metric="RMSE")
     found = study([tmp_path / "local", tmp_path / "fedper"])
-    assert found.methods[1].hurt("local") == (1, 2)
+    assert found.methods[1].hurt_count("local") == (1, 2)
     assert found.methods[1].mean_gain("local") == pytest.approx(0.05)
     shown = page(tmp_path / "local", tmp_path / "fedper")
     assert "labels" not in shown.sections
@@ -196,12 +195,12 @@ def test_less_error_is_a_gain(tmp_path: Path) -> None:
 
 def test_a_baseline_that_a_run_names_is_read_and_one_that_is_gone_is_told(tmp_path: Path) -> None:
     write_run(tmp_path / "base", {1: [0.5, 0.5]}, label="local")
-    named = {"name": "local", "model": "before_local", "label": "local"}
-    gone = {"name": "global", "run": "../gone", "model": "before_local", "label": "fedavg"}
+    named = {"name": "local", "variant": "before_local", "label": "local"}
+    gone = {"name": "global", "run": "../gone", "variant": "before_local", "label": "fedavg"}
     write_run(tmp_path / "fedper", {1: [0.7, 0.4]}, analyses={"baselines": [{**named, "run": "../base"}, gone]})
     found = study([tmp_path / "fedper"])
     assert [method.name for method in found.baselines] == ["local"]
-    assert found.methods[0].hurt("local") == (1, 2)
+    assert found.methods[0].hurt_count("local") == (1, 2)
     shown = page(tmp_path / "fedper")
     assert (
         f"The baseline global of {tmp_path / 'fedper'} cannot be read. {tmp_path / 'gone'} holds no run" in shown.text
@@ -216,7 +215,7 @@ def test_a_target_costs_what_was_spent_until_it_was_reached(tmp_path: Path) -> N
     points = curve(list(method.replicas), "before_local", "test")
     assert [at for at, _, _ in points] == [2, 4, 6]
     assert [mean for _, mean, _ in points] == pytest.approx([0.3, 0.6, 0.7])
-    assert reached(view(run), 0.55) == spent(view(run), 4) == Spent(4, 4.0, 1200)
+    assert reached(read_run(run), 0.55) == spent(read_run(run), 4) == Spent(4, 4.0, 1200)
     assert "at least 60.0 % at least 70.0 % fedper" in page(run).text
     assert "round 4, 4 s, 1.2 kB round 6, 6 s, 1.8 kB" in page(run).text
 
@@ -224,18 +223,14 @@ def test_a_target_costs_what_was_spent_until_it_was_reached(tmp_path: Path) -> N
 def test_runs_that_differ_in_the_seed_alone_belong_together(tmp_path: Path) -> None:
     for rate in (0.1, 0.2):
         for seed in (0, 1):
-            settings = {
-                "algorithm": {"name": "fedper", "lr": rate},
-                "data": {"name": "digits", "seed": 0},
-                "seed": seed,
-            }
-            write_run(tmp_path / str(rate) / f"seed-{seed}", {1: [rate, 0.5]}, settings=settings)
+            description = experiment_of("fedper", lr=rate, seed=seed)
+            write_run(tmp_path / str(rate) / f"seed-{seed}", {1: [rate, 0.5]}, experiment=description, seed=seed)
     found = study(sorted(path.parent for path in tmp_path.rglob("run.sqlite")))
     assert [(method.name, len(method.replicas)) for method in found.methods] == [
-        ("fedper (0.1)", 2),
-        ("fedper (0.2)", 2),
+        ("fedper lr=0.1", 2),
+        ("fedper lr=0.2", 2),
     ]
-    assert [replica.view.seed for replica in found.methods[0].replicas] == [0, 1]
+    assert [replica.run.seed for replica in found.methods[0].replicas] == [0, 1]
 
 
 def test_different_metrics_or_no_runs_are_refused(tmp_path: Path) -> None:
@@ -274,7 +269,7 @@ def test_sizes_are_those_of_training_data_where_they_are_known(tmp_path: Path) -
 
 def test_two_models_of_a_run_can_be_two_baselines_but_not_its_own(tmp_path: Path) -> None:
     names = (("global", "before_local"), ("global + fine-tune", "after_finetune"))
-    entries = [{"name": name, "run": ".", "model": model, "label": "fedavg"} for name, model in names]
+    entries = [{"name": name, "run": ".", "variant": variant, "label": "fedavg"} for name, variant in names]
     run = write_run(tmp_path, {1: [0.5, 0.6]}, label="fedavg", analyses={"baselines": entries})
     assert study([run]).references == ("global + fine-tune",)
 
@@ -305,7 +300,7 @@ def test_all_sections_are_there_and_every_chart_has_its_table(folders: list[Path
 
 
 def test_numbers_of_the_headline_are_those_of_the_runs(runs: dict[str, list[Path]]) -> None:
-    views = [view(folder) for folder in runs["fedper"]]
+    views = [read_run(folder) for folder in runs["fedper"]]
     summaries = [each.summaries()["before_local"] for each in views]
     mean, std = (sum(values) / 2 for values in zip(*((each.macro, each.std) for each in summaries), strict=True))
     assert f"fedper {100 * mean:.1f} ± {100 * std:.1f} %" in page(*runs["fedper"]).text
@@ -343,7 +338,7 @@ def test_an_unfinished_run_gives_a_partial_report(tmp_path: Path, scores: dict[i
 def test_a_failed_run_can_be_reported(tmp_path: Path) -> None:
     diverging = {**SETTINGS, "algorithm": {"name": "fedavg", "optimizer": {"lr": 1e18}}, "rounds": 3}
     with pytest.raises(PartitaError):
-        start(diverging, tmp_path / "run")
+        keep(made(diverging), tmp_path / "run")
     assert "(failed: " in page(tmp_path / "run").text
 
 
@@ -411,8 +406,9 @@ def test_a_thousand_clients_make_no_huge_file(tmp_path: Path) -> None:
         for seed in (0, 1):
             shift = 11 * number + seed
             scores = {at: [((client * 37 + shift + at) % 100) / 100 for client in range(count)] for at in (10, 20)}
-            settings = {"algorithm": label, "data": "digits", "seed": seed}
-            write_run(tmp_path / label / str(seed), scores, label=label, settings=settings, analyses=analyses)
+            description = experiment_of(label, seed=seed)
+            place = tmp_path / label / str(seed)
+            write_run(place, scores, label=label, experiment=description, seed=seed, analyses=analyses)
     path = write_report(sorted(each.parent for each in tmp_path.rglob("run.sqlite")), tmp_path / "report.html")
     assert path.stat().st_size < 2_000_000
     shown = Page(path.read_text(encoding="utf-8"))

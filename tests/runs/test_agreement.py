@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
+from partita.runs.view import view
 
 import partita
 from partita.cli.main import main
@@ -22,11 +23,11 @@ from partita.report.sections.headline import headline as headline_of
 from partita.report.study import Method, Replica, Study, study
 from partita.runs.gains import gains_of
 from partita.runs.scores import scores_of
+from partita.runs.stored import read_run
 from partita.runs.target import Spent, reached
-from partita.runs.view import view
 from studies import make_runs, write_run
 
-NAMED = [{"name": "local", "run": "../base", "model": "before_local", "label": "local"}]
+NAMED = [{"name": "local", "run": "../base", "variant": "before_local", "label": "local"}]
 
 
 def rows(folder: Path, of: str) -> list[list[str]]:
@@ -61,7 +62,7 @@ def test_a_true_run_is_told_alike(tmp_path: Path, told: Any) -> None:
     """Its baselines, gains and clients hurt: in the report, in the terminal, for machines and in Python."""
     runs = make_runs(tmp_path, ("local", "fedavg", "fedper"), seeds=1)
     [folder] = runs["fedper"]
-    gains = gains_of(view(folder))
+    gains = gains_of(read_run(folder))
     assert [each.over for each in gains] == ["floor", "local", "global"]
     for each in json.loads(told("show", str(folder), "--json"))["gains"]:
         [same] = [other for other in gains if other.over == each["over"]]
@@ -98,14 +99,14 @@ def test_whatever_the_scores(metric: str, percents: list[tuple[int, int]], blurr
         write_run(folder / "base", {1: [blur * other / 100 for _, other in percents]}, label="local", metric=metric)
         run = [own / 100 for own, _ in percents]
         write_run(folder / "run", {1: run}, metric=metric, analyses={"baselines": NAMED})
-        [gain] = gains_of(view(folder / "run"))
+        [gain] = gains_of(read_run(folder / "run"))
         [method] = study([folder / "run"]).methods
         shown = headline(folder / "run", "fedper", metric)
         worst = rows(folder / "run", "Clients hurt")[1]
     better = [(other - own) if metric == "RMSE" else (own - other) for own, other in percents]
     hurt = [client for client, each in enumerate(better) if each < 0]
     assert list(gain.hurt) == hurt
-    assert method.hurt("local") == (len(hurt), len(better))
+    assert method.hurt_count("local") == (len(hurt), len(better))
     assert shown["hurt, against local"] == f"{len(hurt)} of {len(better)}"
     assert worst[1].startswith(f"{len(hurt)} of {len(better)} (")
     mean = sum(better) / len(better) / 100
@@ -119,8 +120,8 @@ def test_an_error_that_is_larger_in_its_last_bits_hurts_nobody(tmp_path: Path) -
     """Client 0 is equal but for rounding, client 1 is worse by 0.1, client 2 better by 0.3: a mean gain of 0.2 / 3."""
     write_run(tmp_path / "base", {1: [0.29, 0.5, 0.8]}, label="local", metric="RMSE")
     write_run(tmp_path / "run", {1: [0.29 + 2e-16, 0.6, 0.5]}, metric="RMSE", analyses={"baselines": NAMED})
-    assert view(tmp_path / "run").scores()[0] > view(tmp_path / "base").scores()[0]
-    [gain] = gains_of(view(tmp_path / "run"))
+    assert read_run(tmp_path / "run").scores()[0] > read_run(tmp_path / "base").scores()[0]
+    [gain] = gains_of(read_run(tmp_path / "run"))
     assert (gain.gains[0], gain.hurt) == (0.0, (1,))
     shown = headline(tmp_path / "run", "fedper", "RMSE")
     assert (shown["gain over local"], shown["hurt, against local"]) == ("+0.067", "1 of 3")
@@ -131,8 +132,8 @@ def test_an_error_that_is_larger_in_its_last_bits_hurts_nobody(tmp_path: Path) -
 def test_a_target_is_reached_alike(tmp_path: Path, told: Any) -> None:
     """Three clients with 70 of 100 right have a mean of 0.7, which their sum misses by its last bits."""
     run = write_run(tmp_path / "run", {1: [0.1] * 3, 2: [0.7] * 3})
-    assert view(run).course()[2] < 0.7 < math.nextafter(view(run).course()[2], 1) + 1e-15
-    assert reached(view(run), 0.7) == Spent(2, 2.0, 600)
+    assert read_run(run).course()[2] < 0.7 < math.nextafter(read_run(run).course()[2], 1) + 1e-15
+    assert reached(read_run(run), 0.7) == Spent(2, 2.0, 600)
     assert "was reached by round 2" in told("show", str(run), "--target", "0.7")
     titles, cells = rows(run, "Cost of a target")
     assert dict(zip(titles, cells, strict=True))["at least 70.0 %"] == "round 2, 2 s, 600 B"
@@ -141,7 +142,7 @@ def test_a_target_is_reached_alike(tmp_path: Path, told: Any) -> None:
 def test_a_run_is_not_measured_against_itself(tmp_path: Path, told: Any) -> None:
     itself = [{**NAMED[0], "run": "."}]
     run = write_run(tmp_path / "run", {1: [0.5, 0.6]}, label="local", analyses={"baselines": itself})
-    assert gains_of(view(run)) == []
+    assert gains_of(read_run(run)) == []
     assert "gain over local" not in headline(run, "local")
     (tmp_path / "other").mkdir()
     assert json.loads(told("show", f"{tmp_path}/other/../run", "--json"))["gains"] == []
@@ -158,7 +159,7 @@ def test_a_floor_is_that_of_the_clients_that_were_tested(tmp_path: Path) -> None
     """Clients 0 and 1 are tested, with floors of 0.2 and 0.4; the floor of client 2 would make it 0.5."""
     floor = {"clients": [0, 1, 2], "score": [0.2, 0.4, 0.9], "micro": 0.5, "macro": 0.5}
     run = write_run(tmp_path, {1: [0.5, 0.6]}, analyses={"floor": floor}, clients=3)
-    [gain] = gains_of(view(run))
+    [gain] = gains_of(read_run(run))
     assert gain.macro == pytest.approx(0.3)
     shown = headline(run, "floor")
     assert (shown["mean ± over clients"], shown["all samples"]) == ("30.0 ± 10.0 %", NONE)
@@ -170,7 +171,7 @@ def test_differences_are_those_of_the_command(tmp_path: Path, told: Any) -> None
         write_run(tmp_path / "a", {1: [0.5, 0.6, 0.7]}, label="fedavg"),
         write_run(tmp_path / "b", {1: [0.7, 0.5, 0.7]}),
     ]
-    assert scores_of([view(run) for run in runs])["fedper"] == {(0, 0): 0.7, (0, 1): 0.5, (0, 2): 0.7}
+    assert scores_of([read_run(run) for run in runs])["fedper"] == {(0, 0): 0.7, (0, 1): 0.5, (0, 2): 0.7}
     text = report(study(runs))
     assert "+3.3" in text
     assert "1 / 1 / 1" in text
@@ -179,8 +180,8 @@ def test_differences_are_those_of_the_command(tmp_path: Path, told: Any) -> None
 
 def test_bytes_of_a_round_are_the_same_throughout(tmp_path: Path) -> None:
     """100 down and 200 up in the one round of a run, and as much in three rounds of another: 66.7 and 133.3."""
-    one = view(write_run(tmp_path / "one", {1: [0.5]}))
-    three = view(write_run(tmp_path / "three", {3: [0.5]}))
+    one = read_run(write_run(tmp_path / "one", {1: [0.5]}))
+    three = read_run(write_run(tmp_path / "three", {3: [0.5]}))
     three = replace(three, traffic=three.traffic[:1])
     method = Method("fedper", 0, (Replica(one, "before_local"), Replica(three, "before_local")), ({}, {}))
     found = Study(Metric("accuracy"), (method,))
@@ -203,7 +204,7 @@ def test_clients_without_a_counted_sample_have_no_score(tmp_path: Path) -> None:
         write_run(tmp_path / name, {1: [0.5, 0.6]}, label=label, samples=samples)
         for name, label, samples in (("a", "fedavg", 10), ("b", "fedper", 0))
     ]
-    assert view(runs[1]).scores() == {}
-    assert view(runs[1]).summaries() == {}
-    assert scores_of([view(runs[0])])["fedavg"] == {(0, 0): 0.5, (0, 1): 0.6}
+    assert read_run(runs[1]).scores() == {}
+    assert read_run(runs[1]).summaries() == {}
+    assert scores_of([read_run(runs[0])])["fedavg"] == {(0, 0): 0.5, (0, 1): 0.6}
     assert "Nothing was evaluated yet" in report(study(runs[1:]))

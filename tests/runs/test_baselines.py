@@ -10,6 +10,10 @@ from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
+from partita.experiment.experiment import make
+from partita.runs.completion import complete
+from partita.runs.run import find_runs, start
+from partita.runs.view import view
 
 from partita import registry
 from partita.core.algorithm import Algorithm
@@ -19,16 +23,12 @@ from partita.core.schedules import DECAY
 from partita.core.selectors import HEAD, WEIGHTS
 from partita.errors import PartitaError
 from partita.evaluation.metric import Metric
-from partita.experiment.experiment import make
 from partita.experiment.settings import convert
 from partita.runs import once
 from partita.runs.baselines import add_baselines, baselines_of, optimizer_settings
-from partita.runs.completion import complete
 from partita.runs.database import BusyError, lock
 from partita.runs.gains import gain, gains_of
-from partita.runs.run import find_runs, start
 from partita.runs.store import Store
-from partita.runs.view import view
 from partita.simulation.result import Progress
 
 SETTINGS: dict[str, Any] = {

@@ -11,6 +11,11 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given, strategies as st
+from partita.runs.completion import complete
+from partita.runs.guarding import Measured, add_guard, outcome
+from partita.runs.models import StoredClients, stored_clients
+from partita.runs.run import start
+from partita.runs.view import view
 
 from partita.core.objectives import Measures
 from partita.core.samples import Samples
@@ -20,11 +25,6 @@ from partita.evaluation.guard import PRIOR, WEIGHTS, choose, mixture
 from partita.evaluation.metric import Metric
 from partita.runs import guarding
 from partita.runs.baselines import add_baselines
-from partita.runs.completion import complete
-from partita.runs.guarding import Measured, add_guard, outcome
-from partita.runs.models import StoredClients, stored_clients
-from partita.runs.run import start
-from partita.runs.view import view
 
 SETTINGS: dict[str, Any] = {
     "algorithm": {"name": "fedper", "epochs": 1, "optimizer": {"lr": 0.1}},

@@ -13,14 +13,15 @@ from cli.test_cli import Ask, ask  # noqa: F401  (a fixture)
 from partita.algorithms.finetune import finetune
 from partita.data.pool import Pool, pool
 from partita.errors import PartitaError
-from partita.evaluation.scores import Record, measure
-from partita.runs.evaluate import ANALYSES, Scope, evaluate
-from partita.runs.models import StoredClients, stored_clients
-from partita.runs.run import start
+from partita.evaluation.scores import Model, Record, measure
+from partita.runs.clients import StoredClients, stored_clients
+from partita.runs.evaluate import ANALYSES, Evaluated, Scope, evaluate
+from partita.runs.session import Session
 from partita.runs.store import Store
-from partita.runs.view import view
-from runs import test_runs
-from runs.test_runs import METHODS, SETTINGS
+from partita.runs.stored import read_run
+from partita.simulation.events import Analysed, Event, ignore
+from runs import kept
+from runs.kept import METHODS, SETTINGS, simulated, start
 
 SHORT: dict[str, Any] = {**SETTINGS, "rounds": 3}
 MORE: dict[str, dict[str, Any]] = {
@@ -49,6 +50,15 @@ def tens() -> Pool:
     return pool("tens", draw.normal(size=(60, 3)).astype(np.float32), labels, classes=10)
 
 
+def opened(folder: Path) -> Session:
+    return Session.open(folder, trust=True)
+
+
+def looked_into(folder: Path, *given: Any, on_event: Any = ignore) -> Evaluated:
+    with Session.open(folder, trust=True, on_event=on_event) as session:
+        return evaluate(session, *given)
+
+
 def stored_records(stored: StoredClients) -> list[Record]:
     """Of the models `before_local` and, where the method fine-tunes, of the tuned ones, as a run records them."""
     found = []
@@ -75,10 +85,12 @@ def in_order(records: list[Record]) -> list[Record]:
 @pytest.mark.parametrize("method", MORE)
 def test_stored_models_score_as_they_did(tmp_path: Path, method: str) -> None:
     """Of all clients, participants or not, newcomers too."""
-    result = start({**SHORT, **MORE[method]}, tmp_path / "run")
+    start({**SHORT, **MORE[method]}, tmp_path / "run")
+    result = simulated({**SHORT, **MORE[method]})
     expected = [each for each in result.records if each.round == 3 and each.model in ("before_local", "after_finetune")]
-    stored = stored_clients(tmp_path / "run")
-    found, expected = in_order(stored_records(stored)), in_order(expected)
+    with opened(tmp_path / "run") as session:
+        stored = stored_clients(session)
+        found, expected = in_order(stored_records(stored)), in_order(expected)
     assert [replace(each, loss=0.0) for each in found] == [replace(each, loss=0.0) for each in expected]
     # Together, models share passes through layers they have in common, which may change the last bits of a loss.
     assert [each.loss for each in found] == pytest.approx([each.loss for each in expected], rel=1e-5)
@@ -90,31 +102,37 @@ def test_stored_models_score_as_they_did(tmp_path: Path, method: str) -> None:
 def test_a_sample_of_clients_is_of_those_who_train_and_always_the_same(tmp_path: Path) -> None:
     start({**SHORT, **MORE["newcomers"]}, tmp_path / "one")
     start({**SHORT, **MORE["newcomers"], "algorithm": "fedavg"}, tmp_path / "two")
-    one, two = (stored_clients(tmp_path / name) for name in ("one", "two"))
-    assert len(one.sample(100)) == 3
-    assert not set(one.sample(100)) & one.data.newcomers
-    assert len(one.sample(2)) == 2
-    assert list(one.sample(2)) == list(two.sample(2))
+    with opened(tmp_path / "one") as first, opened(tmp_path / "two") as second:
+        one, two = stored_clients(first), stored_clients(second)
+        assert len(one.sample(100)) == 3
+        assert not set(one.sample(100)) & one.data.newcomers
+        assert len(one.sample(2)) == 2
+        assert list(one.sample(2)) == list(two.sample(2))
 
 
 def test_other_data_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     start(SHORT, tmp_path / "run")
-    monkeypatch.setattr(test_runs, "SEED", 4)
+    monkeypatch.setattr(kept, "SEED", 4)
     with pytest.raises(PartitaError, match="The data are not those"):
-        stored_clients(tmp_path / "run")
+        opened(tmp_path / "run")
 
 
 def test_all_that_applies_is_found_and_kept(tmp_path: Path) -> None:
     start({**SHORT, **METHODS["norm"], "algorithm": {"name": "fedper", "epochs": 1}}, tmp_path / "run")
     seen: list[tuple[str, int, int]] = []
-    made = evaluate(tmp_path / "run", on_client=lambda *each: seen.append(each))
+
+    def note(event: Event) -> None:
+        assert isinstance(event, Analysed)
+        seen.append((event.analysis, event.done, event.total))
+
+    made = looked_into(tmp_path / "run", on_event=note)
     assert made.left_out == {}
     assert list(made.found) == list(ANALYSES)
-    kept = view(tmp_path / "run").analyses
-    assert {name: kept[name] for name in ANALYSES} == json.loads(json.dumps(made.found, allow_nan=False))
+    analyses = read_run(tmp_path / "run").analyses
+    assert {name: analyses[name] for name in ANALYSES} == json.loads(json.dumps(made.found, allow_nan=False))
     assert seen == [(name, done, 4) for name in ANALYSES for done in (1, 2, 3, 4)]
-    assert evaluate(tmp_path / "run").found == made.found, "the same again"
-    used = view(tmp_path / "run").summaries()["before_local"]
+    assert looked_into(tmp_path / "run").found == made.found, "the same again"
+    used = read_run(tmp_path / "run").summaries()["before_local"]
     for value in (made.found["without_head"]["with_head"], _at(made.found["finetuning"], "head", 0)):
         assert (value["macro"], value["std"], value["micro"]) == (used.macro, used.std, used.micro)
 
@@ -126,34 +144,35 @@ def _at(found: dict[str, Any], part: str, epoch: int) -> dict[str, float]:
 def test_finetuning_ends_where_the_method_itself_does(tmp_path: Path) -> None:
     """FedBABU tunes all for five epochs: the same steps, statistics and momentum, and so the same scores."""
     start({**SHORT, **METHODS["babu"]}, tmp_path / "run")
-    found = evaluate(tmp_path / "run", ["finetuning"]).found["finetuning"]
-    own = view(tmp_path / "run").summaries()
-    for model, epoch in (("before_local", 0), ("after_finetune", 5)):
-        summary = own[model]  # type: ignore[index]
+    found = looked_into(tmp_path / "run", ["finetuning"]).found["finetuning"]
+    own = read_run(tmp_path / "run").summaries()
+    epochs: dict[Model, int] = {"before_local": 0, "after_finetune": 5}
+    for model, epoch in epochs.items():
+        summary = own[model]
         expected = {"macro": summary.macro, "std": summary.std, "micro": summary.micro}
         assert _at(found, "full", epoch) == expected
-    validation = view(tmp_path / "run").summaries(role="validation")["after_finetune"]
+    validation = read_run(tmp_path / "run").summaries(role="validation")["after_finetune"]
     assert found["parts"]["full"]["validation"][5] == validation.macro
 
 
 def test_how_much_is_looked_at_is_a_setting(tmp_path: Path) -> None:
     start(SHORT, tmp_path / "run")
-    made = evaluate(tmp_path / "run", ["finetuning", "similarity"], Scope(clients=3, epochs=2, lr=0.5))
+    made = looked_into(tmp_path / "run", ["finetuning", "similarity"], Scope(clients=3, epochs=2, lr=0.5))
     assert made.found["finetuning"]["epochs"] == [0, 1, 2]
     assert made.found["finetuning"]["lr"] == 0.5
     assert len(made.found["finetuning"]["clients"]) == len(made.found["similarity"]["clients"]) == 3
-    assert view(tmp_path / "run").analyses.keys() & set(ANALYSES) == {"finetuning", "similarity"}
+    assert read_run(tmp_path / "run").analyses.keys() & set(ANALYSES) == {"finetuning", "similarity"}
 
 
 def test_what_does_not_apply_says_why(tmp_path: Path) -> None:
     start({**SHORT, **MORE["regression"]}, tmp_path / "run")
-    made = evaluate(tmp_path / "run")
+    made = looked_into(tmp_path / "run")
     assert made.found.keys() == {"finetuning", "similarity"}
     assert set(made.left_out.values()) == {"numbers has no classes."}
     with pytest.raises(PartitaError, match="no classes"):
-        evaluate(tmp_path / "run", ["embedding"])
+        looked_into(tmp_path / "run", ["embedding"])
     start({**SHORT, **MORE["own labels"]}, tmp_path / "own")
-    others = evaluate(tmp_path / "own")
+    others = looked_into(tmp_path / "own")
     assert others.found.keys() == {"finetuning", "without_head", "embedding"}
     assert "its own classes" in others.left_out["inside_outside"]
     assert "networks differ" in others.left_out["similarity"]
@@ -163,9 +182,9 @@ def test_what_does_not_apply_says_why(tmp_path: Path) -> None:
 def test_a_run_that_is_not_done(tmp_path: Path) -> None:
     start(SHORT, tmp_path / "run")
     with Store.open(tmp_path / "run", write=True) as store:
-        store.note("status", "interrupted")
+        store.note(status="interrupted")
     with pytest.raises(PartitaError, match="partita resume"):
-        evaluate(tmp_path / "run")
+        looked_into(tmp_path / "run")
 
 
 @pytest.mark.parametrize(
@@ -173,8 +192,9 @@ def test_a_run_that_is_not_done(tmp_path: Path) -> None:
     [(["finetunin"], Scope(), "Did you mean 'finetuning'"), (None, Scope(clients=0), "at least 1")],
 )
 def test_wrong_wishes(tmp_path: Path, names: list[str] | None, scope: Scope, message: str) -> None:
+    start({**SHORT, "rounds": 1}, tmp_path)
     with pytest.raises(PartitaError, match=message):
-        evaluate(tmp_path, names, scope)
+        looked_into(tmp_path, names, scope)
 
 
 @pytest.mark.usefixtures("own_folder")
@@ -212,7 +232,7 @@ def test_show_tells_the_oracle_and_the_target_on_request_alone(ask: Ask) -> None
     assert told["oracle"]["scores"]["before_local"]["macro"] == max(scores.values())
     assert told["target"]["reached"]["round"] == 1
     assert told["target"]["reached"]["bytes"] == sum(
-        each.down + each.up for each in view(Path("mine")).traffic if each.round == 1
+        each.down + each.up for each in read_run(Path("mine")).traffic if each.round == 1
     )
     assert told["newcomer_scores"]["before_local"]["clients"] == 1
 
@@ -220,7 +240,9 @@ def test_show_tells_the_oracle_and_the_target_on_request_alone(ask: Ask) -> None
 def test_a_tuned_model_is_made_when_it_is_asked_for(tmp_path: Path) -> None:
     """And it is not that before tuning."""
     start(SHORT, tmp_path / "run")
-    stored = stored_clients(tmp_path / "run")
-    tuned = replace(stored, workshop=replace(stored.workshop, algorithm=finetune(on=stored.algorithm)))[0]
+    with opened(tmp_path / "run") as session:
+        stored = stored_clients(session)
+        stage = replace(stored.setup.stage, algorithm=finetune(on=stored.algorithm))
+        tuned = replace(stored, setup=replace(stored.setup, stage=stage))[0]
     assert "used" not in vars(tuned)
     assert not torch.equal(tuned.used["head.weight"], tuned.before["head.weight"])

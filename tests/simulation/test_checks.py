@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -21,18 +22,18 @@ from partita.algorithms.per_fedavg import per_fedavg
 from partita.algorithms.pfedme import pfedme
 from partita.core.algorithm import Algorithm
 from partita.core.batching import Batching
-from partita.core.client import Client
 from partita.core.optimizers import SGD
-from partita.core.phases import Phase
 from partita.core.samples import Samples
 from partita.core.selectors import NETWORK, NOTHING, where
 from partita.core.task import Task
 from partita.data.federation import Federation
 from partita.errors import DegenerateWarning, DivergedError, PartitaError
 from partita.experiment.describe import describe
+from partita.simulation.executor import CarryOut
+from partita.simulation.experiment import Pretraining
 from partita.simulation.result import Result
+from partita.simulation.setup import Setup
 from partita.simulation.simulate import simulate
-from partita.tensors import Tensors
 from toys import small_federation, small_network
 
 SIZES = (12, 7)
@@ -44,9 +45,11 @@ def run(algorithm: Algorithm, sizes: Sequence[int] = SIZES, *, norm: bool = Fals
     )
 
 
-def no_training(phase: Phase, clients: Sequence[Client], tensors: Sequence[Tensors]) -> list[Tensors]:
-    """A runner for set-ups that are to be refused before anyone waits for them."""
-    pytest.fail("it was trained before it was refused")
+class NoTraining:
+    """An executor for set-ups that are to be refused before anyone waits for them."""
+
+    def open(self, setup: Setup) -> AbstractContextManager[CarryOut]:
+        pytest.fail("it was trained before it was refused")
 
 
 @pytest.mark.parametrize(
@@ -111,7 +114,7 @@ def test_fedbn_needs_a_norm_layer() -> None:
 )
 def test_parts_that_the_network_lacks_are_found_before_the_first_round(algorithm: Algorithm, words: str) -> None:
     with pytest.raises(PartitaError, match=words):
-        run(algorithm, run_phase=no_training)
+        run(algorithm, on=NoTraining())
 
 
 @pytest.mark.parametrize(
@@ -127,19 +130,22 @@ def test_parts_that_the_network_lacks_are_found_before_the_first_round(algorithm
         ),
         ((12, 7), {"norm": True, "batching": Batching(1)}, r"Batch norm cannot train.*larger batches or group norm"),
         ((12, 1), {"norm": True}, r"1 client \(1\) with one training sample.*minimum size of 2, or use group norm"),
-        ((12, 7), {"rounds": 0}, r"0 rounds: at least 1 is needed"),
-        ((12, 7), {"rounds": -1}, r"-1 rounds: at least 1 is needed"),
+        ((12, 7), {"rounds": 0}, r"rounds is 0: it must be at least 1"),
+        ((12, 7), {"rounds": -1}, r"rounds is -1: it must be at least 1"),
         ((12, 7), {"participation": 0.0}, r"participation of 0\.0: it must be above 0 and at most 1"),
         ((12, 7), {"participation": 1.5}, r"participation of 1\.5: it must be above 0 and at most 1"),
         ((12, 7), {"participation": -0.5}, r"participation of -0\.5: it must be above 0 and at most 1"),
         ((12, 7), {"participation": math.nan}, r"participation of nan: it must be above 0 and at most 1"),
-        ((12, 7), {"evaluation_batch": 0}, r"evaluation"),
+        ((12, 7), {"evaluation_batch": 0}, r"evaluation_batch is 0: it must be at least 1"),
+        ((12, 7), {"evaluation_clients": 0}, r"evaluation_clients is 0: it must be at least 1"),
+        ((12, 7), {"evaluate_every": -1}, r"evaluate_every is -1: it must be at least 0"),
+        ((12, 7), {"pretrain": Pretraining(fedavg(), 0)}, r"pretrain.rounds is 0: it must be at least 1"),
         ((), {}, r"client"),
     ],
 )
 def test_a_run_that_cannot_be_is_refused(sizes: tuple[int, ...], more: dict[str, Any], words: str) -> None:
     with pytest.raises(PartitaError, match=words):
-        run(fedavg(), sizes, run_phase=no_training, **more)
+        run(fedavg(), sizes, on=NoTraining(), **more)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +217,7 @@ def without_role(role: str) -> Federation:
 
 def test_data_without_a_test_are_refused() -> None:
     with pytest.raises(PartitaError, match="test"):
-        simulate(fedavg(), small_network(), without_role("test"), rounds=1, run_phase=no_training)
+        simulate(fedavg(), small_network(), without_role("test"), rounds=1, on=NoTraining())
 
 
 def test_data_without_validation_are_fine() -> None:
@@ -222,7 +228,7 @@ def test_data_without_validation_are_fine() -> None:
 def test_batch_statistics_need_two_samples_in_evaluation_too() -> None:
     """Five at a time of six test samples leave one alone."""
     with pytest.raises(PartitaError, match=r"[Bb]atch norm|batch statistics"):
-        run(fedavg(), norm=True, buffers="batch", evaluation_batch=5, run_phase=no_training)
+        run(fedavg(), norm=True, buffers="batch", evaluation_batch=5, on=NoTraining())
 
 
 def test_weights_that_do_not_fit_are_refused() -> None:

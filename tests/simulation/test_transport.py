@@ -1,19 +1,22 @@
 """Whatever is packed comes out the same, lies where it should, and leaves nothing behind."""
 
 import errno
+import multiprocessing
 import os
-import tempfile
 import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings as examples, strategies as st
+from hypothesis import given, settings as examples, strategies as st
 from torch import Tensor, nn
 
 from partita.errors import PartitaError
-from partita.simulation.executors.transport import ALIGNMENT, SMALL, claim, memory_folder, pack, unpack
+from partita.simulation.executors import _transport
+from partita.simulation.executors._transport import ALIGNMENT, SMALL, Message, pack, receive, unpack
+from watching import open_files
 
 KINDS = (
     torch.float64,
@@ -30,6 +33,7 @@ KINDS = (
     torch.bool,
 )
 FORMS = ("plain", "transposed", "every second", "expanded", "offset", "channels last")
+LARGE = SMALL // 4 + 1
 
 
 def shaped(kind: torch.dtype, shape: tuple[int, ...], form: str, seed: int) -> Tensor:
@@ -86,162 +90,230 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-anywhere = examples(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+MADE: list[Message] = []
 
 
-@anywhere
+def packed(*given: Any, **options: Any) -> Message:
+    """A message that is closed after the test."""
+    MADE.append(pack(*given, **options))
+    return MADE[-1]
+
+
+@pytest.fixture(autouse=True)
+def messages_are_closed() -> Iterator[None]:
+    yield
+    while MADE:
+        MADE.pop().close()
+
+
+def opened(message: Message) -> Any:
+    """As in another process that has the block."""
+    return unpack(message.memory())
+
+
+def sent(message: Message) -> Any:
+    """Through a pipe."""
+    here, there = multiprocessing.Pipe()
+    with here, there:
+        message.send(here, os.getpid())
+        return unpack(receive(there))
+
+
+def in_file(message: Message) -> bool:
+    return not isinstance(message.content, bytes)
+
+
+anything = examples(max_examples=80)
+
+
+@anything
 @given(thing=things)
-def test_anything_comes_out_as_it_went_in(tmp_path: Path, thing: Any) -> None:
-    parcel = pack(thing, tmp_path)
-    out = unpack(parcel)
+@pytest.mark.parametrize("arrived", [opened, sent])
+def test_anything_comes_out_as_it_went_in(arrived: Callable[[Message], Any], thing: Any) -> None:
+    message = packed(thing)
+    out = arrived(message)
     assert same(thing, out)
     found = tensors_in(out)
     assert all(tensor.data_ptr() % 64 == 0 for tensor in found)
     assert all(tensor.is_contiguous() for tensor in found)
-    assert (parcel.path is None) == (parcel.size <= SMALL)
-    parcel.discard()
-    assert not list(tmp_path.iterdir())
-    assert same(thing, out), "whoever has opened it keeps what is in it"
+    assert in_file(message) == (message.size > SMALL)
+    message.close()
+    assert same(thing, out), "whoever has received it keeps what is in it"
 
 
-@anywhere
+@anything
 @given(thing=things)
-def test_what_a_receiver_writes_is_its_own(tmp_path: Path, thing: Any) -> None:
+def test_what_a_receiver_writes_is_its_own(thing: Any) -> None:
     before = [tensor.clone() for tensor in tensors_in(thing)]
-    parcel = pack(thing, tmp_path)
-    first, second = unpack(parcel), unpack(parcel)
+    message = packed(thing)
+    first, second = opened(message), opened(message)
     for tensor in tensors_in(first):
         tensor.fill_(1)
     assert all(torch.equal(tensor, old) for tensor, old in zip(tensors_in(thing), before, strict=True))
     assert same(second, thing), "nor does another receiver see it"
-    assert same(unpack(parcel), thing)
-    parcel.discard()
+    assert same(opened(message), thing)
+    message.close()
 
 
-@pytest.mark.parametrize("size", [4, SMALL])
-def test_what_a_sender_writes_afterwards_does_not_travel(tmp_path: Path, size: int) -> None:
+@pytest.mark.parametrize("size", [4, LARGE])
+def test_what_a_sender_writes_afterwards_does_not_travel(size: int) -> None:
     tensor = torch.zeros(size)
-    parcel = pack(tensor, tmp_path)
-    out = unpack(parcel)
+    message = packed(tensor)
+    out = opened(message)
     tensor.fill_(1)
     assert not out.any()
-    assert not unpack(parcel).any()
+    assert not opened(message).any()
 
 
-@pytest.mark.parametrize("size", [16, 3 * SMALL])
-def test_a_tensor_in_two_places_travels_once_and_stays_one(tmp_path: Path, size: int) -> None:
+@pytest.mark.parametrize("size", [16, 3 * LARGE])
+def test_a_tensor_in_two_places_travels_once_and_stays_one(size: int) -> None:
     tensor = torch.arange(size)
-    parcel = pack({"a": tensor, "b": [tensor, {"c": tensor.detach()}], "d": tensor[: size // 2]}, tmp_path)
-    assert parcel.size == tensor.nbytes + tensor.nbytes // 2
-    out = unpack(parcel)
+    message = packed({"a": tensor, "b": [tensor, {"c": tensor.detach()}], "d": tensor[: size // 2]})
+    assert offset_of_pickle(message) == padded(tensor) + padded(tensor[: size // 2])
+    out = opened(message)
     assert out["a"] is out["b"][0]
     out["a"].fill_(7)
     assert out["b"][1]["c"].eq(7).all()
 
 
-def test_tensors_that_lie_in_one_storage_are_told_apart(tmp_path: Path) -> None:
+def padded(tensor: Tensor) -> int:
+    return -(-tensor.nbytes // ALIGNMENT) * ALIGNMENT
+
+
+def offset_of_pickle(message: Message) -> int:
+    """The bytes of tensors in a block."""
+    return int.from_bytes(bytes(message.memory()[-8:].tolist()), "little")
+
+
+def test_tensors_that_lie_in_one_storage_are_told_apart() -> None:
     whole = torch.arange(12.0)
     views = [whole, whole[:6], whole[6:], whole.view(3, 4), whole.view(3, 4).T, whole.view(4, 3), whole[::2], whole[:0]]
-    assert same(views, unpack(pack(views, tmp_path)))
+    assert same(views, opened(packed(views)))
 
 
-def test_a_conjugate_is_not_the_number_itself(tmp_path: Path) -> None:
+def test_a_conjugate_is_not_the_number_itself() -> None:
     """Both look at the same memory in the same way; a bit says that one is read otherwise."""
     number = torch.tensor([1 + 2j, 3 - 1j])
-    assert same([number, number.conj()], unpack(pack([number, number.conj()], tmp_path)))
+    assert same([number, number.conj()], opened(packed([number, number.conj()])))
 
 
-def test_small_things_need_no_file(tmp_path: Path) -> None:
-    edge = SMALL // 4
-    parcel = pack(torch.ones(edge), tmp_path)
-    assert parcel.path is None
-    assert not list(tmp_path.iterdir())
-    parcel.discard()
-    beyond = pack(torch.ones(edge + 1), tmp_path)
-    assert beyond.path is not None
-    assert unpack(beyond).shape == (edge + 1,)
+def test_a_tensor_of_another_kind_travels_as_torch_does_it() -> None:
+    sparse = torch.eye(3).to_sparse()
+    assert torch.equal(opened(packed({"sparse": sparse}))["sparse"].to_dense(), torch.eye(3))
 
 
-def test_many_small_ones_make_a_large_one(tmp_path: Path) -> None:
+def test_small_things_need_no_file() -> None:
+    rest = packed(torch.ones(1)).size - ALIGNMENT
+    edge = (SMALL - rest) // ALIGNMENT * ALIGNMENT // 4
+    assert not in_file(packed(torch.ones(edge)))
+    beyond = packed(torch.ones(edge + ALIGNMENT))
+    assert in_file(beyond)
+    assert opened(beyond).shape == (edge + ALIGNMENT,)
+
+
+def test_many_small_ones_make_a_large_one() -> None:
     """Each is padded, so that ones of one byte count as sixty-four."""
     some = [torch.full((), at % 100, dtype=torch.uint8) for at in range(SMALL // ALIGNMENT + 1)]
-    parcel = pack(some, tmp_path)
-    assert parcel.size == SMALL + ALIGNMENT
-    assert parcel.path is not None
-    assert same(some, unpack(parcel))
+    message = packed(some)
+    assert offset_of_pickle(message) == SMALL + ALIGNMENT
+    assert in_file(message)
+    assert same(some, opened(message))
 
 
-def test_a_module_and_functions_travel_with_code(tmp_path: Path) -> None:
+def test_a_large_pickle_needs_a_file_too() -> None:
+    """A pipe holds little: whoever writes more waits for the reader."""
+    message = packed(list(range(SMALL)))
+    assert in_file(message)
+    assert opened(message) == list(range(SMALL))
+
+
+def test_a_module_and_functions_travel_with_code() -> None:
     module, factor = nn.Linear(200, 200), 3
-    parcel = pack({"module": module, "function": lambda x: factor * x}, tmp_path, code=True)
-    out = unpack(parcel)
+    out = opened(packed({"module": module, "function": lambda x: factor * x}, code=True))
     assert isinstance(out["module"].weight, nn.Parameter)
     assert same(dict(module.state_dict()), dict(out["module"].state_dict()))
     assert out["function"](2) == 6
 
 
-def test_gradients_do_not_travel(tmp_path: Path) -> None:
+def test_gradients_do_not_travel() -> None:
     parameter = torch.ones(3, requires_grad=True)
-    out = unpack(pack([parameter, parameter * 2], tmp_path))
-    assert not any(tensor.requires_grad for tensor in out)
+    assert not any(tensor.requires_grad for tensor in opened(packed([parameter, parameter * 2])))
+
+
+@pytest.mark.parametrize("size", [16, LARGE])
+def test_tensors_that_are_known_do_not_travel_again(size: int) -> None:
+    state = {"a": torch.randn(size), "b": torch.arange(size), "none": torch.ones(0)}
+    broadcast = packed(state)
+    job = {"received": {"b": state["b"], "a": state["a"], "none": state["none"]}, "own": torch.full((3,), 5.0)}
+    message = packed(job, known=broadcast)
+    assert offset_of_pickle(message) == ALIGNMENT, "of its own tensors alone"
+    out = unpack(message.memory(), known=broadcast.memory())
+    assert same(job, out)
+    assert all(tensor.data_ptr() % 64 == 0 for tensor in tensors_in(out) if tensor.numel())
+
+
+@pytest.mark.parametrize(
+    "other", [lambda t: t.clone(), lambda t: t[1:], lambda t: t.view(2, -1), lambda t: t.view(torch.int32)]
+)
+def test_what_is_not_the_very_same_tensor_does_travel(other: Callable[[Tensor], Tensor]) -> None:
+    tensor = torch.randn(16)
+    broadcast = packed({"a": tensor})
+    message = packed(other(tensor), known=broadcast)
+    assert offset_of_pickle(message) == padded(other(tensor))
+    assert same(other(tensor), unpack(message.memory(), known=broadcast.memory()))
 
 
 @pytest.mark.parametrize("problem", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
-def test_a_full_disk_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: BaseException) -> None:
+def test_a_full_disk_leaves_no_file(monkeypatch: pytest.MonkeyPatch, problem: BaseException) -> None:
     def full(*_: object) -> None:
         raise problem
 
-    open_before = len(os.listdir("/proc/self/fd"))
-    monkeypatch.setattr("partita.simulation.executors.transport._bytes", full)
+    before = open_files()
+    monkeypatch.setattr(_transport, "_bytes", full)
     with pytest.raises(PartitaError if isinstance(problem, OSError) else KeyboardInterrupt):
-        pack(torch.ones(SMALL), tmp_path)
-    assert not list(tmp_path.iterdir())
-    assert len(os.listdir("/proc/self/fd")) == open_before
+        packed(torch.ones(SMALL))
+    assert open_files() == before
 
 
-def test_what_cannot_be_packed_leaves_no_file(tmp_path: Path) -> None:
+def test_what_cannot_be_packed_leaves_no_file() -> None:
+    before = open_files()
     with pytest.raises(TypeError):
-        pack([torch.ones(SMALL), threading.Lock()], tmp_path)
-    assert not list(tmp_path.iterdir())
+        packed([torch.ones(SMALL), threading.Lock()])
+    assert open_files() == before
 
 
-def test_no_file_stays_open(tmp_path: Path) -> None:
-    before = len(os.listdir("/proc/self/fd"))
+def test_no_file_stays_open() -> None:
+    before, kept = open_files(), []
     for _ in range(5):
-        parcel = pack(torch.ones(SMALL), tmp_path)
-        unpack(parcel)
-        parcel.discard()
-        parcel.discard()
-    assert len(os.listdir("/proc/self/fd")) == before
+        message = packed(torch.ones(SMALL))
+        kept += [opened(message), sent(message)]
+        message.close()
+        message.close()
+    assert open_files() == before
+    assert all(tensor.eq(1).all() for tensor in kept)
 
 
-def test_a_folder_in_memory_is_ours_alone() -> None:
-    folder = memory_folder()
-    assert folder.name.startswith("partita-")
-    assert folder.stat().st_mode & 0o777 == 0o700
-    assert memory_folder_and_away() != folder
-    folder.rmdir()
+def test_a_file_has_no_name() -> None:
+    """So nobody can leave it behind, and no other user can open it."""
+    message = packed(torch.ones(SMALL))
+    assert not isinstance(message.content, bytes)
+    assert os.readlink(f"/proc/self/fd/{message.content.fileno()}") == "/memfd:partita (deleted)"
 
 
-def memory_folder_and_away() -> Path:
-    folder = memory_folder()
-    folder.rmdir()
-    return folder
-
-
-def test_where_there_is_little_memory_files_are_temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("partita.simulation.executors.transport._free", lambda folder: 1 << 20)
+def test_where_there_are_no_files_in_memory_they_are_temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "memfd_create")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    assert memory_folder().parent == tmp_path
+    message = packed(torch.ones(SMALL))
+    assert not isinstance(message.content, bytes)
+    assert os.readlink(f"/proc/self/fd/{message.content.fileno()}").startswith(str(tmp_path))
+    assert not list(tmp_path.iterdir())
+    assert sent(message).eq(1).all()
 
 
-def test_what_nobody_uses_any_more_is_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As after a kill -9 of all processes at once."""
-    monkeypatch.setattr("partita.simulation.executors.transport._free", lambda place: 0)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    used, left, young = memory_folder(), memory_folder(), memory_folder()
-    with claim(used):
-        claim(left).close()
-        (left / "parcel").write_bytes(b"1")
-        new = memory_folder()
-        assert (used.exists(), left.exists(), young.exists(), new.exists()) == (True, False, True, True)
+def test_where_files_cannot_be_opened_by_number_they_are_mapped_by_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "exists", lambda _: False)
+    message = packed({"a": torch.arange(SMALL)})
+    first, second = sent(message), opened(message)
+    first["a"].fill_(1)
+    assert same(second, {"a": torch.arange(SMALL)})
+    assert first["a"].data_ptr() % 64 == 0

@@ -10,14 +10,14 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from partita.experiment.experiment import make
+from partita.runs.run import resume, start
 from typer.testing import CliRunner
 
 from partita.cli.main import app
 from partita.data.pool import Pool, pool
 from partita.errors import PartitaError
 from partita.evaluation.scores import Record
-from partita.experiment.experiment import make
-from partita.runs.run import resume, start
 from partita.runs.store import Store
 from partita.simulation.result import Progress, Result
 from partita.simulation.traffic import Traffic

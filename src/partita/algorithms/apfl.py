@@ -6,7 +6,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from ..core.algorithm import Algorithm, method
+from ..core.algorithm import Algorithm
 from ..core.client import Client
 from ..core.network import Network
 from ..core.optimizers import SGD
@@ -15,12 +15,13 @@ from ..core.samples import Samples
 from ..core.selectors import NETWORK, below
 from ..core.views import PLAIN, View
 from ..errors import DegenerateWarning
+from ..signatures import configurable
 from ..tensors import Tensors, prefixed, under
 
 ALPHA = "apfl/alpha"
 
 
-@method
+@configurable
 def apfl(
     *, alpha: float = 0.5, adaptive: bool = True, alpha_rate: float = 1.0, epochs: int = 1, optimizer: SGD = SGD(0.1)
 ) -> Algorithm:

@@ -8,21 +8,22 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ..core.algorithm import Algorithm, method
+from ..core.algorithm import Algorithm
 from ..core.client import Client
 from ..core.network import Network
 from ..core.optimizers import SGD
 from ..core.phases import Phase
 from ..core.selectors import NETWORK, below
-from ..core.server import Update
+from ..core.server import Update, in_order
 from ..core.views import PLAIN, View
 from ..randomness import Moment, generator
+from ..signatures import configurable
 from ..tensors import Tensors, prefixed, under
 
 RELATIONS, PRIOR, SELF = "relations/all", "apple/prior", "apple/self"
 
 
-@method
+@configurable
 def apple(
     *,
     mu: float = 0.1,
@@ -124,6 +125,6 @@ class CoreModels:
 
     def aggregate(self, state: Tensors, updates: Sequence[Update], moment: Moment, network: Network) -> Tensors:
         new = dict(state)
-        for update in updates:
+        for update in in_order(updates):
             new |= prefixed(f"server/core/{update.client}/", update.values)
         return new

@@ -2,7 +2,7 @@
 
 import warnings
 
-from ..core.algorithm import Algorithm, method
+from ..core.algorithm import Algorithm
 from ..core.client import Client
 from ..core.optimizers import SGD, Optimizer
 from ..core.penalties import Proximal
@@ -10,12 +10,13 @@ from ..core.phases import Phase
 from ..core.selectors import NETWORK
 from ..core.views import copy
 from ..errors import DegenerateWarning
+from ..signatures import configurable
 from ..tensors import Tensors, prefixed
 
 PERSONAL = copy("personal/")
 
 
-@method
+@configurable
 def ditto(
     *,
     strength: float = 0.75,

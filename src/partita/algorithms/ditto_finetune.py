@@ -1,14 +1,15 @@
 """Ditto as a fine-tuning. Pillutla et al., 2022, https://arxiv.org/abs/2204.03809"""
 
-from ..core.algorithm import Algorithm, method
+from ..core.algorithm import Algorithm
 from ..core.optimizers import SGD, Optimizer
 from ..core.penalties import Proximal
 from ..core.selectors import NETWORK
+from ..signatures import configurable
 from .fedavg import fedavg
 from .finetune import finetune
 
 
-@method
+@configurable
 def ditto_finetune(
     *, strength: float = 0.1, epochs: int = 5, optimizer: Optimizer = SGD(0.01), on: Algorithm = fedavg()
 ) -> Algorithm:

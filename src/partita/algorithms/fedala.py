@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import torch
 
-from ..core.algorithm import Algorithm, method
+from ..core.algorithm import Algorithm
 from ..core.client import Client
 from ..core.network import Network
 from ..core.optimizers import SGD, Optimizer
@@ -13,12 +13,13 @@ from ..core.phases import Phase
 from ..core.samples import Samples
 from ..core.selectors import NETWORK, Selector, below, last_tensors
 from ..core.views import PLAIN, View
+from ..signatures import configurable
 from ..tensors import Tensors, only, prefixed, under
 
 STARTED = "fedala/started"
 
 
-@method
+@configurable
 def fedala(
     *,
     layers: int = 2,
@@ -36,7 +37,7 @@ def fedala(
     def expand(client: Client) -> Tensors:
         """The weights, their mixture and whether it was ever learned."""
         weights = client.task.weights
-        mixed = only(weights, sorted(top(client.task.network, frozenset(weights))))
+        mixed = only(weights, top(client.task.network, frozenset(weights)))
         mix = {name: torch.full_like(tensor, mix_init) for name, tensor in mixed.items()}
         return weights | prefixed("mix/", mix) | {STARTED: torch.zeros(())}
 
@@ -57,6 +58,7 @@ def fedala(
     )
     return Algorithm(
         keep=top | below("mix/") | below("fedala/"),
+        mixed=top,
         expand=expand,
         start=start,
         phases=(learn_mixture, _settle, Phase(NETWORK, optimizer, epochs=epochs)),

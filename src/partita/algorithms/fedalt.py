@@ -3,15 +3,16 @@
 from dataclasses import replace
 from typing import Literal
 
-from ..core.algorithm import Algorithm, method
+from ..core.algorithm import Algorithm
 from ..core.optimizers import SGD
 from ..core.penalties import Proximal
 from ..core.phases import Phase
 from ..core.selectors import HEAD, NETWORK, Selector
+from ..signatures import configurable
 from .fedsim import PersonalInit, fedsim
 
 
-@method
+@configurable
 def fedalt(
     *,
     personal: Selector = HEAD,

@@ -8,20 +8,21 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..core.algorithm import Algorithm, method
+from ..core.algorithm import Algorithm
 from ..core.client import Client
 from ..core.network import Network
 from ..core.optimizers import SGD, Optimizer
 from ..core.penalties import Proximal
 from ..core.phases import Phase
 from ..core.selectors import NETWORK
-from ..core.server import Update
+from ..core.server import Update, in_order
 from ..errors import DegenerateWarning
 from ..randomness import Moment
+from ..signatures import configurable
 from ..tensors import Tensors, prefixed, under
 
 
-@method
+@configurable
 def fedamp(
     *, strength: float = 1.0, alpha: float = 1.0, sigma: float = 100.0, epochs: int = 1, optimizer: Optimizer = SGD(0.1)
 ) -> Algorithm:
@@ -82,7 +83,7 @@ class MessagePassing:
     def aggregate(self, state: Tensors, updates: Sequence[Update], moment: Moment, network: Network) -> Tensors:
         models = _models(state)
         new = dict(state)
-        for update in updates:
+        for update in in_order(updates):
             old = models.get(update.client, under("server/initial/", state))
             values = {
                 name: torch.where(update.mask[name], value, old[name]) if update.mask and name in update.mask else value

@@ -1,12 +1,13 @@
 """FedAvg. McMahan et al., 2017, https://arxiv.org/abs/1602.05629"""
 
-from ..core.algorithm import Algorithm, method
+from ..core.algorithm import Algorithm
 from ..core.optimizers import SGD, Optimizer
 from ..core.phases import Phase
 from ..core.selectors import NETWORK
+from ..signatures import configurable
 
 
-@method
+@configurable
 def fedavg(*, epochs: int = 1, optimizer: Optimizer = SGD(0.1)) -> Algorithm:
     """Train the whole network locally, average it."""
     return Algorithm(phases=(Phase(NETWORK, optimizer, epochs=epochs),))

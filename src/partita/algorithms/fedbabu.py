@@ -2,15 +2,16 @@
 
 from dataclasses import replace
 
-from ..core.algorithm import Algorithm, method
+from ..core.algorithm import Algorithm
 from ..core.initialization import HeadInit, with_head
 from ..core.optimizers import SGD, Optimizer
 from ..core.phases import Phase
 from ..core.schedules import DECAY
 from ..core.selectors import BODY, HEAD, NETWORK, NOTHING, Selector, first_blocks
+from ..signatures import configurable
 
 
-@method
+@configurable
 def fedbabu(
     *,
     epochs: int = 10,

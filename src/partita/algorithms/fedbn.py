@@ -1,12 +1,13 @@
 """FedBN. Li et al., 2021, https://arxiv.org/abs/2102.07623"""
 
-from ..core.algorithm import Algorithm, method
+from ..core.algorithm import Algorithm
 from ..core.optimizers import SGD
 from ..core.selectors import NORM
+from ..signatures import configurable
 from .fedsim import fedsim
 
 
-@method
+@configurable
 def fedbn(*, epochs: int = 1, optimizer: SGD = SGD(0.01)) -> Algorithm:
     """Keep norm layers with their statistics, share all else."""
     return fedsim(personal=NORM, epochs=epochs, optimizer=optimizer)

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..core.algorithm import Algorithm, method
+from ..core.algorithm import Algorithm
 from ..core.client import Client
 from ..core.optimizers import SGD
 from ..core.phases import Phase
@@ -12,12 +12,13 @@ from ..core.samples import Samples
 from ..core.selectors import BODY, HEAD, NETWORK, below
 from ..core.views import PLAIN
 from ..randomness import seeded
+from ..signatures import configurable
 from ..tensors import Tensors, prefixed, under
 
 BANDWIDTHS = (10.0, 15.0, 20.0, 50.0)
 
 
-@method
+@configurable
 def fedcp(
     *, strength: float = 5.0, noise_in_use: bool = True, epochs: int = 1, optimizer: SGD = SGD(0.005)
 ) -> Algorithm:

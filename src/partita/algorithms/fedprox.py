@@ -3,15 +3,16 @@
 import warnings
 from dataclasses import replace
 
-from ..core.algorithm import Algorithm, method
+from ..core.algorithm import Algorithm
 from ..core.penalties import Proximal, together
 from ..core.phases import Phase, Stage
 from ..core.views import PLAIN
 from ..errors import DegenerateWarning, PartitaError
+from ..signatures import configurable
 from .fedavg import fedavg
 
 
-@method
+@configurable
 def fedprox(*, mu: float = 0.01, on: Algorithm = fedavg()) -> Algorithm:
     """Keep shared tensors near the received ones by (mu / 2) |w - w_t|^2; on FedAvg, or on any other method."""
     if mu == 0:

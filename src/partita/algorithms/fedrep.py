@@ -2,14 +2,15 @@
 
 from dataclasses import replace
 
-from ..core.algorithm import Algorithm, method
+from ..core.algorithm import Algorithm
 from ..core.optimizers import SGD
 from ..core.phases import Phase
 from ..core.selectors import BODY, HEAD, NETWORK, WEIGHTS
+from ..signatures import configurable
 from .fedalt import fedalt
 
 
-@method
+@configurable
 def fedrep(
     *,
     head_epochs: int = 10,

@@ -2,17 +2,18 @@
 
 from typing import Literal
 
-from ..core.algorithm import Algorithm, method, weights_of_task
+from ..core.algorithm import Algorithm, weights_of_task
 from ..core.initialization import independent
 from ..core.optimizers import SGD
 from ..core.penalties import Proximal
 from ..core.phases import Phase
 from ..core.selectors import HEAD, NETWORK, NOTHING, Selector
+from ..signatures import configurable
 
 PersonalInit = Literal["common", "independent"]
 
 
-@method
+@configurable
 def fedsim(
     *,
     personal: Selector = HEAD,

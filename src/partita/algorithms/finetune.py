@@ -2,15 +2,16 @@
 
 from dataclasses import replace
 
-from ..core.algorithm import Algorithm, method
+from ..core.algorithm import Algorithm
 from ..core.optimizers import SGD, Optimizer
 from ..core.penalties import Penalty
 from ..core.phases import Phase
 from ..core.selectors import NETWORK, Selector
+from ..signatures import configurable
 from .fedavg import fedavg
 
 
-@method
+@configurable
 def finetune(
     *,
     on: Algorithm = fedavg(),

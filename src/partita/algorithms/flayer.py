@@ -5,12 +5,14 @@ from typing import Literal
 
 import torch
 
-from ..core.algorithm import Algorithm, method
+from ..core.algorithm import Algorithm
 from ..core.client import Client
 from ..core.optimizers import SGD
 from ..core.phases import Phase, Stage
 from ..core.schedules import Schedule
 from ..core.selectors import HEAD, Selector, below
+from ..errors import PartitaError
+from ..signatures import configurable
 from ..tensors import Tensors, network_name, only, prefixed, under
 from ._layerwise import Layerwise, official_factors, paper_factors
 from ._masks import largest_changes, official_changes
@@ -20,7 +22,7 @@ ACCURACY = "flayer/accuracy"
 BEGAN = "began/"
 
 
-@method
+@configurable
 def flayer(
     *,
     on: Algorithm = fedavg(optimizer=SGD(0.005)),
@@ -43,15 +45,19 @@ def flayer(
     """Blend the head by the client's accuracy (agg), learn by layer (lr), send the largest changes (mask).
 
     The three parts act on FedAvg or on another method. `agg` may also take the head as received or the client's own
-    in place of the blend; `auto` leaves FedALA's own initialisation alone. `variant="official"` does what the
-    published code does: its layers, rates (`middle_rate` 20 for its CNN, or one for each middle layer) and masks, a
-    head epoch before each use (in the first round at `first_head_rate`, 0.1 for its ResNet and fastText), and the
-    accuracy of the model it began with. With `everyone`, as there, clients that do not take part initialise too, and
-    keep that. `dilute` averages unsent entries as zeros.
+    in place of the blend; `auto` leaves the mixture of a method that makes its own (FedALA) alone.
+    `variant="official"` does what the published code does: its layers, rates (`middle_rate` 20 for its CNN, or one for
+    each middle layer) and masks, a head epoch before each use (in the first round at `first_head_rate`, 0.1 for its
+    ResNet and fastText), and the accuracy of the model it began with. With `everyone`, as there, clients that do not
+    take part initialise too, and keep that. `dilute` averages unsent entries as zeros.
     """
     official = variant == "official"
-    mixes = on.label.endswith("fedala")
-    agg = ("none" if mixes else "accuracy") if agg == "auto" else agg
+    if on.predict or not on.view.direct:
+        raise PartitaError(
+            f"FLAYER on {on.label}: its model is not the weights of one network, so that there is no head to blend. "
+            "Choose a method whose model is, such as fedavg, fedper, fedrep, ditto or fedala."
+        )
+    agg = ("none" if on.mixed else "accuracy") if agg == "auto" else agg
     trust = {"received": 0.0, "own": 1.0}.get(agg)
     warmup_epochs = int(official) if head_warmup_epochs is None else head_warmup_epochs
     factors = official_factors(middle_rate, head_rate) if official else paper_factors(max_factor)
@@ -60,10 +66,10 @@ def flayer(
         """The head becomes accuracy * own + (1 - accuracy) * received (equation 2)."""
         share = tensors[ACCURACY] if trust is None else trust
         blended: Tensors = {}
-        for name in on.view.place(head)(client.task.network, frozenset(tensors)):
+        for name, tensor in only(tensors, on.view.place(head)(client.task.network, frozenset(tensors))).items():
             own = client.own.get(name)
             # Where the method keeps its own, the received one; where it made another, that.
-            other = client.received[network_name(name)] if tensors[name] is own else tensors[name]
+            other = client.received[network_name(name)] if tensor is own else tensor
             if own is None and agg == "own":
                 own = client.initial[name]
             blended[name] = other if own is None else share * own + (1 - share) * other
@@ -80,10 +86,15 @@ def flayer(
         return tensors | {ACCURACY: torch.full_like(tensors[ACCURACY], accuracy)}
 
     def layerwise(stage: Stage) -> Stage:
-        if lr and isinstance(stage, Phase) and stage.view == on.view and isinstance(stage.optimizer, SGD):
-            rates = Layerwise(stage.optimizer, factors, recompute=recompute or ("epoch" if official else "round"))
-            return replace(stage, optimizer=rates)
-        return stage
+        if not lr or not isinstance(stage, Phase) or stage.view != on.view:
+            return stage
+        if not isinstance(stage.optimizer, SGD):
+            raise PartitaError(
+                f"FLAYER on {on.label}: rates by layer are factors of SGD's, not {type(stage.optimizer).__name__}'s. "
+                "Train with SGD, or leave the rates as they are with lr=False."
+            )
+        rates = Layerwise(stage.optimizer, factors, recompute=recompute or ("epoch" if official else "round"))
+        return replace(stage, optimizer=rates)
 
     def upload(before: Tensors, after: Tensors, client: Client) -> tuple[Tensors, Tensors | None]:
         """Of what the method uploads, the entries that changed most."""
@@ -117,7 +128,7 @@ def flayer(
         expand=lambda client: on.expand(client) | {ACCURACY: _zero_like(client)},
         phases=(*training[:at], *initialise_training, *before_training, *training[at:], *after_training),
         absent=(*initialise, *note) if everyone else on.absent,
-        finetune=(*on.finetune, *initialise) if mixes else (*initialise, *on.finetune),
+        finetune=(*on.finetune, *initialise) if on.mixed else (*initialise, *on.finetune),
         upload=upload if mask else on.upload,
     )
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..core.algorithm import Algorithm, method
+from ..core.algorithm import Algorithm
 from ..core.client import Client
 from ..core.optimizers import SGD
 from ..core.phases import Phase
@@ -14,12 +14,13 @@ from ..core.samples import Samples
 from ..core.selectors import BODY, HEAD, NETWORK, below
 from ..core.views import PLAIN
 from ..randomness import seeded
+from ..signatures import configurable
 from ..tensors import Tensors
 
 EMBEDDING, GLOBAL, PERSONAL = "gpfl/embedding", "condition/global", "condition/personal"
 
 
-@method
+@configurable
 def gpfl(
     *, strength: float = 0.01, weight_decay: float = 0.1, epochs: int = 1, optimizer: SGD = SGD(0.005)
 ) -> Algorithm:

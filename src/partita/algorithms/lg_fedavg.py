@@ -2,15 +2,16 @@
 
 from dataclasses import replace
 
-from ..core.algorithm import Algorithm, method
+from ..core.algorithm import Algorithm
 from ..core.optimizers import SGD
 from ..core.selectors import NETWORK, last_blocks
-from ..core.server import Averaging
+from ..core.server import Aggregation, Mean
+from ..signatures import configurable
 from .fedsim import fedsim
 
 
-@method
+@configurable
 def lg_fedavg(*, blocks: int = 1, epochs: int = 1, optimizer: SGD = SGD(0.001)) -> Algorithm:
     """Share the last blocks, keep the body, train both together. Meant to start from a FedAvg model (`pretrain`)."""
     joint = fedsim(personal=NETWORK & ~last_blocks(blocks), epochs=epochs, optimizer=optimizer)
-    return replace(joint, server=Averaging(weights="uniform"))
+    return replace(joint, server=Aggregation(Mean("uniform")))

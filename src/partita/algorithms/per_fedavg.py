@@ -2,15 +2,16 @@
 
 import warnings
 
-from ..core.algorithm import Algorithm, method
+from ..core.algorithm import Algorithm
 from ..core.gradients import Meta
 from ..core.optimizers import SGD, Optimizer
 from ..core.phases import Phase
 from ..core.selectors import NETWORK
 from ..errors import DegenerateWarning
+from ..signatures import configurable
 
 
-@method
+@configurable
 def per_fedavg(
     *, alpha: float = 0.01, epochs: int = 1, optimizer: Optimizer = SGD(0.1), adapt_steps: int | None = 1,
     adapt_epochs: int | None = None,

@@ -1,18 +1,19 @@
 """pFedMe. Dinh et al., 2020, https://arxiv.org/abs/2006.08848"""
 
-from ..core.algorithm import Algorithm, method, received_replaces_own, weights_of_task
+from ..core.algorithm import Algorithm, received_replaces_own, weights_of_task
 from ..core.client import Client
 from ..core.gradients import Moreau
 from ..core.optimizers import SGD
 from ..core.penalties import Proximal
 from ..core.phases import Phase
 from ..core.selectors import NETWORK, NOTHING
-from ..core.server import Averaging
+from ..core.server import Aggregation
 from ..errors import PartitaError
+from ..signatures import configurable
 from ..tensors import Tensors, prefixed
 
 
-@method
+@configurable
 def pfedme(
     *,
     strength: float = 15.0,
@@ -40,7 +41,7 @@ def pfedme(
             ),
         ),
         finetune=(Phase(NETWORK, SGD(inner_lr), steps=inner_steps, penalty=Proximal(strength)),),
-        server=Averaging(SGD(beta)),
+        server=Aggregation(optimizer=SGD(beta)),
     )
 
 

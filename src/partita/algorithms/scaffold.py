@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from ..core.algorithm import Algorithm, method
+from ..core.algorithm import Algorithm
 from ..core.client import Client
 from ..core.gradients import GradientAt
 from ..core.network import Network
@@ -13,12 +13,13 @@ from ..core.optimizers import SGD
 from ..core.phases import Phase
 from ..core.samples import Samples
 from ..core.selectors import NETWORK, below
-from ..core.server import Averaging, Update
+from ..core.server import Aggregation, Mean, Update
 from ..randomness import Moment
+from ..signatures import configurable
 from ..tensors import Tensors, only, under
 
 
-@method
+@configurable
 def scaffold(*, epochs: int = 1, optimizer: SGD = SGD(0.1), server_lr: float = 1.0) -> Algorithm:
     """Correct every step by the difference of the server's and the client's control variates."""
     train = Phase(NETWORK, optimizer, epochs=epochs, gradient=Corrected())
@@ -68,12 +69,12 @@ class ScaffoldServer:
         return shared | {"server/population": torch.tensor(len(sizes))}
 
     def download(self, state: Tensors, client: int, moment: Moment) -> Tensors:
-        return Averaging().download(state, client, moment)
+        return Aggregation().download(state, client, moment)
 
     def aggregate(self, state: Tensors, updates: Sequence[Update], moment: Moment, network: Network) -> Tensors:
         share = len(updates) / int(state["server/population"])
         optimizer = SGD(1.0, rates=((NETWORK, self.lr), (below("control/"), share)))
-        return Averaging(optimizer, weights="uniform").aggregate(state, updates, moment, network)
+        return Aggregation(Mean("uniform"), optimizer=optimizer).aggregate(state, updates, moment, network)
 
 
 def _with_controls(client: Client) -> Tensors:

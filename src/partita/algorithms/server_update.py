@@ -2,17 +2,18 @@
 
 from dataclasses import replace
 
-from ..core.algorithm import Algorithm, Refinement, method
+from ..core.algorithm import Algorithm, Refinement
 from ..core.client import Client
 from ..core.optimizers import SGD, Optimizer
 from ..core.phases import Phase
 from ..core.schedules import DECAY
 from ..core.selectors import BODY, Selector
+from ..signatures import configurable
 from ..tensors import Tensors, only
 from .fedavg import fedavg
 
 
-@method
+@configurable
 def server_update(
     *,
     on: Algorithm = fedavg(),

@@ -61,7 +61,7 @@ def data_split(
     federation = federate(pool, **division)
     summary = distribution.summary_of(federation)
     if manifest:
-        summary["hash"] = manifests.write(pool, federation, manifest)
+        summary["hash"] = manifests.write(federation, manifest)
     if picture:
         picture.write_text(distribution.picture(federation), encoding="utf-8")
     if as_json:
@@ -72,6 +72,6 @@ def data_split(
 
 def _data_settings(name: str, overrides: list[str] | None) -> object:
     """Settings of data, where a key needs no `data.` before it."""
-    from ..experiment.experiment import read
+    from ..experiment.files import read
 
     return read(None, [f"data={name}", *(f"data.{override}" for override in overrides or [])])["data"]

@@ -4,12 +4,14 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ..experiment.experiment import OnRound
+from ..experiment.files import make
 from ..runs.baselines import add_baselines
-from ..runs.completion import complete
-from ..runs.once import OnWait, folder_for, run_once
-from ..runs.run import BASELINES
-from ..runs.view import View, view
+from ..runs.complete import complete
+from ..runs.folders import BASELINES, BESIDE
+from ..runs.reuse import folder_for, session_for
+from ..runs.session import Session
+from ..runs.stored import StoredRun, read_run
+from ..simulation.events import OnEvent, under
 
 RATE = {"name": "sgd", "lr": 0.1}
 METHODS: dict[str, dict[str, Any]] = {
@@ -22,35 +24,28 @@ METHODS: dict[str, dict[str, Any]] = {
 """Two more come of themselves, as the baselines of these: local training, and FedAvg with fine-tuning."""
 
 
-def demonstrate(
-    folder: Path, *, rounds: int, seed: int, on_round: OnRound | None = None, on_wait: OnWait | None = None
-) -> dict[str, View]:
+def demonstrate(folder: Path, *, rounds: int, seed: int, on_event: OnEvent) -> dict[str, StoredRun]:
     """All seven on digits, divided by Dirichlet(0.1) among 20 clients; runs that are in the folder are used again."""
     place = folder / BASELINES
     found: dict[str, Path] = {}
+    protocol = {"model": "mlp", "data": "digits", "rounds": rounds, "seed": seed, "evaluate_every": 0}
+    data = None
     for name, algorithm in METHODS.items():
-        settings = {
-            "algorithm": algorithm,
-            "model": "mlp",
-            "data": "digits",
-            "rounds": rounds,
-            "seed": seed,
-            "evaluate_every": 0,
-        }
-        found[name] = folder_for(name, settings, folder)
-        run_once(settings, found[name], _named(name, on_round), on_wait, baselines=place)
-        complete(found[name], on_round, on_wait)
-    beside = {entry["name"]: found["fedavg"] / entry["run"] for entry in view(found["fedavg"]).analyses["baselines"]}
+        experiment = make({**protocol, "algorithm": algorithm}, data)
+        data = experiment.data
+        found[name] = folder_for(name, experiment, folder)
+        with session_for(experiment, found[name], baselines=BESIDE, on_event=on_event) as session:
+            session.run(under(name, on_event))
+            complete(session)
+    entries = read_run(found["fedavg"]).analyses["baselines"]
+    beside = {entry["name"]: Path(os.path.normpath(found["fedavg"] / entry["run"])) for entry in entries}
     for each in (beside["local"], beside["global + fine-tune"]):
-        add_baselines(each, place=place, on_wait=on_wait)
+        with Session.open(each, like=experiment, on_event=on_event) as session:
+            add_baselines(session, place)
     ordered = {
         "local": beside["local"],
         "fedavg": found["fedavg"],
         "fedavg + fine-tune": beside["global + fine-tune"],
         **found,
     }
-    return {name: view(Path(os.path.normpath(each))) for name, each in ordered.items()}
-
-
-def _named(name: str, on_round: OnRound | None) -> OnRound | None:
-    return (lambda stage, progress: on_round(name, progress)) if on_round else None
+    return {name: read_run(each) for name, each in ordered.items()}

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from . import standings
-from .options import AsJson, Folder, use_one_thread
+from . import terminal
+from .options import AsJson, Folder, Trust, use_one_thread
 
 
 def guard(
@@ -17,13 +17,15 @@ def guard(
         typer.Option("--global", help="A run of a whole network; by default its own or its baseline."),
     ] = None,
     prior: Annotated[
-        float | None, typer.Option(help="So many of a client's validation samples weigh as much as those of all.")
+        float | None,
+        typer.Option(help="So many validation samples give a client's own loss the weight of that of all clients."),
     ] = None,
+    trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
-    """Choose for every client its personal model, the global one or a mixture, by validation data; tell test scores.
+    """Choose for every client its personal model, the global one or a mixture, by validation data; show test scores.
 
-    `partita run` does this of itself where it makes baselines.
+    `partita run` does this by itself where it makes baselines.
 
     Examples:
 
@@ -31,13 +33,21 @@ def guard(
 
     partita guard runs/fedper-digits-1 --global runs/fedavg-digits-1 --prior 10
     """
+    from ..evaluation.analyses.guard import guard as guard_analysis
     from ..evaluation.guard import PRIOR
-    from ..runs.guarding import add_guard
-    from ..runs.view import view
+    from ..runs.evaluate import analyse
+    from ..runs.session import Session
 
     use_one_thread()
-    found = add_guard(run, global_run=global_run, prior=PRIOR if prior is None else prior)
+    analysis = guard_analysis(global_run=global_run, prior=PRIOR if prior is None else prior)
+    with (
+        terminal.show_events(not as_json) as on_event,
+        Session.open(run, trust=trust, on_event=on_event) as session,
+    ):
+        found = analyse(session, analysis)
+        metric = session.record.score
     if as_json:
         print(json.dumps(found))
-    else:
-        standings.print_guard(found, view(run).about["metric"])
+        return
+    for table in analysis.tables(found, metric):
+        terminal.print_table(table)

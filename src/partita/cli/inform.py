@@ -1,7 +1,6 @@
 """Commands that list, describe and demonstrate."""
 
 import json
-from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -9,9 +8,11 @@ from typing import Annotated
 import typer
 
 from ..errors import PartitaError
-from . import standings, terminal
+from ..report import REPORT
+from . import terminal
 from .options import AsJson, Overrides, interruptible, use_one_thread
-from .reporting import REPORT, write_report
+from .report import try_report
+from .results import print_comparison
 
 
 class Kind(str, Enum):
@@ -21,10 +22,11 @@ class Kind(str, Enum):
     models = "models"
     data = "data"
     splits = "splits"
+    analyses = "analyses"
 
 
 def list_(kind: Annotated[Kind, typer.Argument(help="What to list.")], as_json: AsJson = False) -> None:
-    """List what is known by name: algorithms, models or data.
+    """List what is known by name: algorithms, models, data, splits or analyses.
 
     Example: partita list algorithms
     """
@@ -56,7 +58,7 @@ def describe(
     from ..core.algorithm import Algorithm
     from ..core.task import Task
     from ..experiment.describe import describe as resolve
-    from ..experiment.experiment import read
+    from ..experiment.files import read
     from ..experiment.settings import convert
     from ..simulation.tasks import Factory
 
@@ -75,7 +77,7 @@ def describe(
     if as_json:
         print(json.dumps(description.as_dict()))
     else:
-        terminal.print_description(description)
+        terminal.print_partition(description)
 
 
 def demo(
@@ -92,19 +94,20 @@ def demo(
 
     Example: partita demo --rounds 10 --output runs/short
     """
-    from ..runs.gains import gains_of
+    from ..runs.gains import gain_as_dict, gains_of
     from .demonstration import demonstrate
 
     use_one_thread()
     again = f"partita demo --rounds {rounds} --seed {seed} --output {output}"
-    with interruptible(again), terminal.show_progress(not as_json) as on_round:
-        views = demonstrate(output, rounds=rounds, seed=seed, on_round=on_round, on_wait=terminal.tell_waiting)
-    gains = {name: gains_of(view) for name, view in views.items()}
+    with interruptible(again), terminal.show_events(not as_json) as on_event:
+        runs = demonstrate(output, rounds=rounds, seed=seed, on_event=on_event)
+    gains = {name: gains_of(run) for name, run in runs.items()}
     if as_json:
-        told = {
-            name: {**view.as_dict(), "gains": [asdict(gain) for gain in gains[name]]} for name, view in views.items()
+        shown = {
+            name: {**run.as_dict(), "gains": [gain_as_dict(gain, run.record) for gain in gains[name]]}
+            for name, run in runs.items()
         }
-        print(json.dumps(told))
+        print(json.dumps(shown))
     else:
-        standings.print_comparison(views, gains)
-    write_report([view.folder for view in views.values()], output / REPORT, tell=not as_json)
+        print_comparison(runs, gains)
+    try_report([run.folder for run in runs.values()], output / REPORT, tell=not as_json)

@@ -7,7 +7,7 @@ import warnings
 import typer
 
 from ..errors import PartitaError
-from . import data, estimate, evaluate, guard, inform, report, runs, terminal
+from . import data, estimate, evaluate, guard, inform, report, run, show, terminal, verify
 
 app = typer.Typer(
     name="partita",
@@ -19,15 +19,16 @@ app = typer.Typer(
 data_app = typer.Typer(help="Look at data and how they are divided among clients.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
 
-app.command()(runs.run)
-app.command()(runs.resume)
-app.command()(runs.show)
-app.command("runs")(runs.list_runs)
-app.command()(runs.export)
-app.command()(runs.compare)
+app.command()(run.run)
+app.command()(run.resume)
+app.command()(show.show)
+app.command("runs")(show.list_runs)
+app.command()(show.export)
+app.command()(show.compare)
 app.command()(guard.guard)
 app.command()(evaluate.evaluate)
 app.command()(report.report)
+app.command()(verify.verify)
 app.command("list")(inform.list_)
 app.command()(inform.describe)
 app.command()(inform.demo)

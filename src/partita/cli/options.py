@@ -1,6 +1,5 @@
 """What do commands have in common? Their arguments, and how they are interrupted."""
 
-import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from ..errors import PartitaError
 from . import terminal
 
 ExperimentFile = Annotated[
@@ -20,9 +20,20 @@ Overrides = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Folder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
+On = Annotated[
+    str | None,
+    typer.Option(
+        help="Who does the work: inline, processes or processes:COUNT; by default one process for each core. Results "
+        "do not depend on it.",
+    ),
+]
+Trust = Annotated[
+    bool,
+    typer.Option("--trust", help="Import functions that the file or the run names as package.module:function."),
+]
 Workers = Annotated[
     int | None,
-    typer.Option(help="Processes that do the work; by default one for each core. Results do not depend on it.", min=1),
+    typer.Option(help="The same as --on processes:COUNT.", min=1),
 ]
 
 
@@ -33,10 +44,13 @@ def file_and_changes(experiment: str | None, overrides: list[str] | None) -> tup
     return None, [experiment, *(overrides or [])]
 
 
-def use_workers(count: int | None) -> None:
-    """For all runs of this command."""
-    if count is not None:
-        os.environ["PARTITA_WORKERS"] = str(count)
+def executor_text(on: str | None, workers: int | None) -> str | None:
+    """What `--on` and `--workers` say together; None is the default."""
+    if workers is None:
+        return on
+    if on not in (None, "processes"):
+        raise PartitaError(f"--workers {workers} does not go with --on {on}. Give one of them.")
+    return f"processes:{workers}"
 
 
 def use_one_thread() -> None:

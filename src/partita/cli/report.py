@@ -1,12 +1,14 @@
-"""The command that writes reports."""
+"""The command that writes reports, and how other commands write theirs."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ..errors import PartitaError
+from ..report import REPORT
 from . import terminal
-from .reporting import REPORT
 
 
 def report(
@@ -27,8 +29,21 @@ def report(
     partita report runs/fedavg runs/fedper --output comparison.html
     """
     from ..report.report import write_report
-    from ..runs.run import runs_in
+    from ..runs.folders import runs_in
 
     found = runs_in(runs)
     place = output or (found[0] / REPORT if len(found) == 1 else Path(REPORT))
     terminal.tell(f"Report: {write_report(found, place)}")
+
+
+def try_report(folders: Sequence[Path], path: Path, *, tell: bool = True) -> None:
+    """Write a report and say where. If it fails, say so: the runs are kept all the same."""
+    from ..report.report import write_report
+
+    try:
+        written = write_report(folders, path)
+    except (PartitaError, OSError) as problem:
+        terminal.tell(f"The runs are kept, but their report could not be written: {problem}", "yellow", "Note")
+        return
+    if tell:
+        terminal.tell(f"Report: {written}")

@@ -1,15 +1,14 @@
 """What does a person see? Progress, tables and messages on the terminal."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from rich import progress as bars
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+from rich.table import Table as Columns
+from rich.text import Text
 
 from ..errors import DegenerateWarning
 from ..evaluation.metric import Metric
@@ -17,76 +16,89 @@ from ..formatting import MINUS
 
 if TYPE_CHECKING:
     from ..data.federation import Federation
-    from ..evaluation.scores import Model, Summary
-    from ..experiment.describe import Description
+    from ..evaluation.figures import Table
+    from ..evaluation.partition import Partition
+    from ..evaluation.scores import Summary
     from ..experiment.estimate import Estimate
-    from ..runs.target import Spent
-    from ..runs.view import View
-    from ..simulation.result import Progress, Result
-
-    OnRound = Callable[[str, Progress], None]
+    from ..simulation.events import Event, OnEvent
 
 MOST_CLIENTS = 40
-ORACLE = "[bold]Oracle:[/] test data were handed out as validation data; compare with no other result."
-output = Console(width=None if sys.stdout.isatty() else 200, highlight=False)
-messages = Console(stderr=True, soft_wrap=not sys.stderr.isatty(), highlight=False)
+UNLIMITED = 10_000
+"""Characters in a line that goes to a file or to another program, which is never wrapped."""
+# Names, folders and errors are other people's text: nothing in it is read as markup.
+output = Console(width=None if sys.stdout.isatty() else UNLIMITED, highlight=False, markup=False, emoji=False)
+messages = Console(stderr=True, soft_wrap=not sys.stderr.isatty(), highlight=False, markup=False, emoji=False)
 
 
 @contextmanager
-def show_progress(show: bool) -> "Iterator[OnRound]":
-    """A bar on a terminal, plain lines elsewhere."""
+def show_events(show: bool) -> "Iterator[OnEvent]":
+    """Bars on a terminal, plain lines elsewhere."""
     if not show:
-        yield lambda stage, progress: None
+        yield lambda event: None
     elif messages.is_terminal:
         with bars.Progress(
-            bars.TextColumn("{task.description}"),
+            bars.TextColumn("{task.description}", markup=False),
             bars.BarColumn(),
             bars.MofNCompleteColumn(),
             bars.TimeRemainingColumn(),
-            bars.TextColumn("{task.fields[accuracy]}"),
+            bars.TextColumn("{task.fields[score]}", markup=False),
             console=messages,
         ) as shown:
-            known: dict[str, bars.TaskID] = {}
-
-            def advance(stage: str, progress: "Progress") -> None:
-                if stage not in known:
-                    known[stage] = shown.add_task(stage, total=progress.rounds, accuracy="")
-                shown.update(known[stage], completed=progress.round)
-                if progress.accuracy:
-                    shown.update(known[stage], accuracy=spread(progress.accuracy, progress.metric))
-
-            yield advance
+            yield _Bars(shown)
     else:
-
-        def line(stage: str, progress: "Progress") -> None:
-            if progress.accuracy:
-                reached = spread(progress.accuracy, progress.metric)
-                tell(f"{stage}: round {progress.round}/{progress.rounds}, {progress.metric} {reached}")
-
-        yield line
+        yield _tell_event
 
 
-@contextmanager
-def show_clients(show: bool) -> "Iterator[Callable[[str, int, int], None]]":
-    """Of something that looks at clients one after another: a bar on a terminal, a line at its end elsewhere."""
-    if show and messages.is_terminal:
-        columns = (bars.TextColumn("{task.description}"), bars.BarColumn(), bars.MofNCompleteColumn())
-        with bars.Progress(*columns, bars.TimeRemainingColumn(), console=messages) as shown:
-            known: dict[str, bars.TaskID] = {}
+class _Bars:
+    """One bar for each stage and analysis."""
 
-            def advance(name: str, done: int, total: int) -> None:
-                if name not in known:
-                    known[name] = shown.add_task(name, total=total)
-                shown.update(known[name], completed=done)
+    def __init__(self, shown: bars.Progress) -> None:
+        self._shown = shown
+        self._known: dict[str, bars.TaskID] = {}
 
-            yield advance
+    def __call__(self, event: "Event") -> None:
+        from ..simulation.events import Analysed, RoundEnded
+
+        if isinstance(event, RoundEnded):
+            score = f"test {event.metric} {spread(event.score, event.metric)}" if event.score else None
+            self._advance(event.stage, event.round, event.rounds, score)
+        elif isinstance(event, Analysed):
+            self._advance(event.analysis, event.done, event.total, None)
+        else:
+            _tell_event(event)
+
+    def _advance(self, name: str, done: int, total: int, score: str | None) -> None:
+        if name not in self._known:
+            self._known[name] = self._shown.add_task(name, total=total, score="")
+        self._shown.update(self._known[name], completed=done, total=total)
+        if score is not None:
+            self._shown.update(self._known[name], score=score)
+
+
+def _tell_event(event: "Event") -> None:
+    from ..simulation.events import Analysed, RoundEnded
+
+    if isinstance(event, RoundEnded):
+        if event.score:
+            reached = spread(event.score, event.metric)
+            tell(f"{event.stage}: round {event.round}/{event.rounds}, test {event.metric} {reached}")
+    elif isinstance(event, Analysed):
+        if event.done == event.total:
+            tell(f"{event.analysis}: {event.total} clients")
     else:
-        yield lambda name, done, total: tell(f"{name}: {total} clients") if show and done == total else None
+        tell(
+            f"Another process is working on {event.folder}; waiting for it. Ctrl-C stops this one, and nothing is lost."
+        )
 
 
 def tell(text: str, style: str = "", kind: str = "") -> None:
     """A message to the person, beside the output."""
-    messages.print(f"[{style}]{kind}:[/] {escape(text)}" if kind else escape(text))
+    messages.print(Text.assemble((f"{kind}:", style), f" {text}") if kind else Text(text))
+
+
+def say(*parts: str | tuple[str, str]) -> None:
+    """A line of output; a part with a style is a pair."""
+    output.print(Text.assemble(*parts))
 
 
 def show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
@@ -107,118 +119,34 @@ def change(gain: float, metric: str) -> str:
     return Metric(metric).change(gain).replace(MINUS, "-")
 
 
-def table(*columns: str) -> Table:
+def columns(*titles: str) -> Columns:
     """Plain columns: the first to the left, numbers to the right."""
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for number, column in enumerate(columns):
-        made.add_column(column, justify="right" if number else "left", no_wrap=True)
+    made = Columns(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for number, title in enumerate(titles):
+        made.add_column(title, justify="right" if number else "left", no_wrap=True)
     return made
+
+
+def print_table(table: "Table") -> None:
+    """What an analysis shows, with a minus that every terminal can show."""
+    rows = columns(*table.columns)
+    for row in table.rows:
+        rows.add_row(*(cell.replace(MINUS, "-") for cell in row))
+    output.print(rows)
+    say(f"{table.note.replace(MINUS, '-')}\n" if table.note else "")
 
 
 def print_names(found: dict[str, str], kind: str) -> None:
     width = max(map(len, found))
     for name, text in found.items():
-        output.print(f"[bold]{name:{width}}[/]  {escape(text)}")
-    output.print(f"\nYour own: package.module:function, or an entry point of the group partita.{kind}.")
-
-
-def print_result(result: "Result") -> None:
-    output.print(
-        f"[bold]{result.algorithm.label}[/], {result.rounds} rounds, {len(result.data)} clients of {result.data.name}"
-    )
-    models = {record.model: result.accuracy(record.model) for record in result.records if record.round == result.rounds}
-    newcomers = result.accuracy(newcomers=True) if result.data.newcomers else None
-    _print_scores(result.metric, models, result.model, newcomers)
-    _print_sample(cast(int, result.protocol["evaluated_clients"]), len(result.data))
-    if result.protocol["oracle_validation"]:
-        output.print(ORACLE)
-
-
-def print_run(view: "View", *, oracle: bool = False) -> None:
-    """A stored run: what it is, how far it got, and its scores; what is best on test data only if asked for."""
-    about = view.about
-    output.print(
-        f"[bold]{escape(about['label'])}[/], {about['clients']} clients of {escape(about['data'])}: {about['status']}"
-    )
-    output.print(
-        f"{view.done} of {about['rounds']} rounds, {view.seconds_per_round:.2f} s and "
-        f"{view.bytes_per_round / 1e6:.2f} MB each; started {about['started']}"
-    )
-    if view.evaluated:
-        output.print(f"After round {view.evaluated[-1]}:")
-        newcomers = view.summaries(newcomers=True).get(about["model"])
-        _print_scores(about["metric"], dict(view.summaries()), about["model"], newcomers)
-        _print_sample(about["evaluated"], about["clients"])
-        chosen = view.chosen_round
-        if chosen is not None and chosen != view.evaluated[-1]:
-            reached = spread(view.summaries(chosen)[about["model"]], about["metric"])
-            output.print(f"Round {chosen} is best on validation data; its test {about['metric']}: {reached}")
-        best = view.oracle_round if oracle else None
-        if best is not None:
-            reached = spread(view.summaries(best)[about["model"]], about["metric"])
-            output.print(f"[bold]Oracle:[/] round {best} is best on the test data themselves: {reached}")
-    if about["oracle_validation"]:
-        output.print(ORACLE)
-    if about["status"] != "done":
-        output.print(f"Continue with: partita resume {view.folder}")
-
-
-def _print_sample(evaluated: int, clients: int) -> None:
-    if evaluated < clients:
-        output.print(f"Evaluated: a fixed sample of {evaluated:,} of the {clients:,} clients (evaluation_clients).")
-
-
-def tell_waiting(folder: Path) -> None:
-    tell(f"Another process is working on {folder}; waiting for it. Ctrl-C stops this one, and nothing is lost.")
-
-
-def print_target(view: "View", target: float, reached: "Spent | None") -> None:
-    wanted = f"A mean test {view.about['metric']} of {score(target, view.about['metric'])}"
-    if reached is None:
-        output.print(f"{wanted} was not reached in the {len(view.evaluated)} rounds that were evaluated.")
-    else:
-        output.print(
-            f"{wanted} was reached by round {reached.round}, {reached.seconds:.1f} s and {reached.bytes / 1e6:.2f} MB."
-        )
-
-
-def print_runs(views: "list[View]") -> None:
-    rows = table("run", "method", "data", "rounds", "score", "status")
-    for view in views:
-        used = view.summaries().get(view.about["model"])
-        rows.add_row(
-            str(view.folder),
-            escape(view.about["label"]),
-            escape(view.about["data"]),
-            f"{view.done}/{view.about['rounds']}",
-            spread(used, view.about["metric"]) if used else "-",
-            escape(view.about["status"].partition(":")[0]),
-        )
-    output.print(rows)
-
-
-def _print_scores(metric: str, models: "Mapping[Model, Summary]", used: str, newcomers: "Summary | None") -> None:
-    rows = table(f"test {metric}", "mean ± spread", "all samples", "worst decile", "quantiles 10 | 25 | 50 | 75 | 90 %")
-    order: tuple[Model, ...] = ("initial", "before_local", "after_local", "after_finetune")
-    named = {
-        model.replace("_", " ") + (" *" if model == used else ""): models[model] for model in order if model in models
-    }
-    if newcomers:
-        named["new clients *"] = newcomers
-    for name, summary in named.items():
-        quantiles = " | ".join(score(value, metric).removesuffix(" %") for value in summary.quantiles.values())
-        alone, worst = score(summary.micro, metric), score(summary.worst_decile, metric)
-        rows.add_row(name, spread(summary, metric), alone, worst, quantiles)
-    output.print(rows)
-    output.print("* the model that the method is meant to be used with; mean and spread are over clients")
-    if left_out := max((summary.left_out for summary in models.values()), default=0):
-        output.print(f"Left out: {left_out} clients without test samples.")
+        say((f"{name:{width}}", "bold"), f"  {text}")
+    say(f"\nYour own: package.module:function, or an entry point of the group partita.{kind}.")
 
 
 def print_facts(facts: dict[str, object]) -> None:
     for name, value in facts.items():
         if value is not None:
-            output.print(f"{name}: {escape(str(value))}")
+            say(f"{name}: {value}")
 
 
 def print_division(federation: "Federation", summary: dict[str, Any]) -> None:
@@ -226,43 +154,43 @@ def print_division(federation: "Federation", summary: dict[str, Any]) -> None:
     from ..data.distribution import SHADES, label_counts, shaded
 
     samples = ", ".join(f"{count:,} for {role}" for role, count in summary["samples"].items())
-    output.print(f"[bold]{federation.name}[/], {len(federation)} clients: {samples}")
+    say((federation.name, "bold"), f", {len(federation)} clients: {samples}")
     for note in summary["notes"]:
-        output.print(f"- {escape(note)}")
+        say(f"- {note}")
     labels = "labels" in summary and federation.classes <= 100
     marks = shaded(label_counts(federation)) if labels else [""] * len(federation)
-    rows = table("client", "train", "validation", "test", f"labels 0 to {federation.classes - 1}" if labels else "")
+    rows = columns("client", "train", "validation", "test", f"labels 0 to {federation.classes - 1}" if labels else "")
     rows.columns[-1].justify = "left"
     for client, (row, mark) in enumerate(zip(summary["by client"], marks, strict=True)):
         if client == MOST_CLIENTS:
             break
         new = " (new)" if client in federation.newcomers else ""
         counts = (f"{row[role]:,}" for role in ("train", "validation", "test"))
-        rows.add_row(escape(row["name"]) + new, *counts, escape(mark) + "|" if labels else "")
+        rows.add_row(row["name"] + new, *counts, mark + "|" if labels else "")
     output.print(rows)
     if len(federation) > MOST_CLIENTS:
-        output.print(f"... and {len(federation) - MOST_CLIENTS} more")
+        say(f"... and {len(federation) - MOST_CLIENTS} more")
     if labels:
-        output.print(f"Shades of a client's share: {escape(SHADES.strip())} from few to all")
+        say(f"Shades of a client's share: {SHADES.strip()} from few to all")
     if "floor" in summary:
         lowest = summary["floor"]
-        output.print(
+        say(
             f"Floor: always answering the client's commonest training label is right for {100 * lowest['micro']:.1f} % "
             f"of all test samples, {100 * lowest['macro']:.1f} % in the mean over clients."
         )
     if "hash" in summary:
-        output.print(f"Manifest written; its hash is {summary['hash']}.")
+        say(f"Manifest written; its hash is {summary['hash']}.")
 
 
-def print_description(description: "Description") -> None:
-    output.print(f"[bold]{description.algorithm}[/]")
-    for title, stages in (("In a round", description.stages), ("Before use", description.finetune)):
+def print_partition(partition: "Partition") -> None:
+    say((partition.algorithm, "bold"))
+    for title, stages in (("In a round", partition.stages), ("Before use", partition.finetune)):
         if stages:
-            output.print(f"{title}:")
+            say(f"{title}:")
         for number, stage in enumerate(stages, 1):
-            output.print(f"  {number}. {escape(stage)}")
-    rows = table("tensor", "shape", "parameters", "shared", "kept by client", "trained in")
-    for row in description.rows:
+            say(f"  {number}. {stage}")
+    rows = columns("tensor", "shape", "parameters", "shared", "kept by client", "trained in")
+    for row in partition.rows:
         rows.add_row(
             row.name,
             " x ".join(map(str, row.shape)) or "scalar",
@@ -272,13 +200,13 @@ def print_description(description: "Description") -> None:
             ", ".join(map(str, row.trained_in)) or "frozen",
         )
     output.print(rows)
-    output.print(
-        f"Network: {description.parameters:,} parameters; shared {description.shared:,}, "
-        f"personal {description.personal:,}, never trained in a round {description.frozen:,}.\n"
-        f"Each client and round: {description.bytes_down:,} bytes down, at most {description.bytes_up:,} bytes up."
+    say(
+        f"Network: {partition.parameters:,} parameters; shared {partition.shared:,}, "
+        f"personal {partition.personal:,}, never trained in a round {partition.frozen:,}.\n"
+        f"Each client and round: {partition.bytes_down:,} bytes down, at most {partition.bytes_up:,} bytes up."
     )
-    if description.sees_single_models:
-        output.print("The server uses single clients' models: secure aggregation does not apply.")
+    if partition.sees_single_models:
+        say("The server uses single clients' models: secure aggregation does not apply.")
 
 
 def print_estimate(found: "Estimate") -> None:
@@ -295,4 +223,4 @@ def print_estimate(found: "Estimate") -> None:
         "memory": f"{found.memory_bytes / 2**20:,.0f} MB",
     }
     for name, fact in facts.items():
-        output.print(f"{name + ':':<16}{fact}")
+        say(f"{name + ':':<16}{fact}")

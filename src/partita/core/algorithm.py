@@ -1,10 +1,7 @@
 """What is an algorithm? A frozen record of choices, and the three functions that interpret it."""
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import wraps
-from typing import ParamSpec
 
 from torch import Tensor
 
@@ -14,11 +11,10 @@ from ..tensors import Tensors, network_name, only
 from .client import Client
 from .phases import Phase, Stage
 from .selectors import NETWORK, Selector
-from .server import Averaging, Server, Update
+from .server import Aggregation, Server, Update
 from .task import Task
 from .views import PLAIN, View
 
-Arguments = ParamSpec("Arguments")
 RunPhase = Callable[[Phase, Sequence[Client], Sequence[Tensors]], list[Tensors]]
 
 
@@ -52,12 +48,16 @@ class Algorithm:
     name: str = "unnamed"
     settings: Mapping[str, object] = field(default_factory=dict, compare=False)
     """The arguments of the function that made it, so that it can be made again elsewhere."""
+    made_by: str = field(default="", compare=False)
+    """That function, as `module:function`."""
     shared: Selector = NETWORK
     """What travels. All else stays on the client."""
     keep: Selector | None = None
     """What a client keeps between rounds, of the tensors that `expand` makes: by default what is not shared."""
     personal: Selector | None = None
     """The part of the network that is meant to be personal."""
+    mixed: Selector | None = None
+    """The part of the network that the method itself mixes of own and received weights before it trains."""
     expand: Callable[[Client], Tensors] = weights_of_task
     """All tensors that a client holds before its first round."""
     start: Callable[[Tensors, Client], Tensors] = received_replaces_own
@@ -67,10 +67,12 @@ class Algorithm:
     finetune: tuple[Stage, ...] = ()
     upload: Callable[[Tensors, Tensors, Client], tuple[Tensors, Tensors | None]] = all_that_is_shared
     """Of the tensors before and after the phases: values, and a mask of the entries sent. What is not shared stays."""
+    weight: Callable[[Tensors, Tensors, Client], float] | None = None
+    """Of the same tensors: what the client counts in a mean with the weights that clients upload."""
     view: View = PLAIN
     predict: Callable[[Tensors, Tensor, Client], Tensor] | None = None
     """How the client's model answers, where that is more than the network with the view's weights."""
-    server: Server = field(default_factory=Averaging)
+    server: Server = field(default_factory=Aggregation)
     refinement: Refinement | None = None
 
     @property
@@ -85,16 +87,14 @@ class Algorithm:
         return client.task.outputs(self.view.weights(tensors, client.task.network), inputs)
 
 
-def method(make: Callable[Arguments, Algorithm]) -> Callable[Arguments, Algorithm]:
-    """Names what a function makes after the function, and notes its arguments."""
-
-    @wraps(make)
-    def named(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Algorithm:
-        given = inspect.signature(make).bind(*args, **kwargs)
-        given.apply_defaults()
-        return replace(make(*args, **kwargs), name=make.__name__, settings=given.arguments)
-
-    return named
+def with_server(algorithm: Algorithm, server: Server) -> Algorithm:
+    """An algorithm that averages, with another way to aggregate."""
+    if not isinstance(algorithm.server, Aggregation):
+        raise PartitaError(
+            f"{algorithm.label} has a server of its own ({type(algorithm.server).__name__}), which cannot be replaced. "
+            "Leave the server as it is, or choose a method that averages, such as fedavg, fedper or fedrep."
+        )
+    return replace(algorithm, server=server)
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,13 @@ def initial_state(algorithm: Algorithm, client: Client, sizes: Sequence[int]) ->
     """The server's state before the first round; `client` is any, before its first."""
     tensors = algorithm.expand(client)
     shared = only(tensors, shared_names(algorithm, client.task, tensors))
-    return algorithm.server.init({name: tensor.cpu() for name, tensor in shared.items()}, sizes)
+    state = algorithm.server.init({name: tensor.cpu() for name, tensor in shared.items()}, sizes)
+    if algorithm.refinement and not shared.keys() <= state.keys():
+        raise PartitaError(
+            f"{algorithm.label}: the server is to train, but it keeps no model that is the same for all clients. "
+            "Choose a method that averages, such as fedavg, fedper or fedbabu."
+        )
+    return state
 
 
 def enter(algorithm: Algorithm, client: Client) -> Client:
@@ -194,23 +200,19 @@ def _run(
 def _finish(algorithm: Algorithm, client: Client, before: Tensors, after: Tensors) -> Trained:
     shared = shared_names(algorithm, client.task, after)
     values, mask = algorithm.upload(before, after, client)
-    values = only(values, sorted(shared))
+    values = only(values, shared)
     if mask is not None:
         mask = only(mask, values)
-        stray = {n for n, m in mask.items() if m.shape != values[n].shape}
-        if stray:
-            raise PartitaError(
-                f"{algorithm.name}: masks of another shape than their tensors: {', '.join(sorted(stray))}."
-            )
     update = Update(
         client=client.id,
         values=values,
         samples=len(client.train),
         batches=client.batches_per_epoch(len(client.train)),
         mask=mask,
+        weight=algorithm.weight(before, after, client) if algorithm.weight else None,
     )
     return Trained(own=_kept(algorithm, client, after), update=update, tensors=after)
 
 
 def _kept(algorithm: Algorithm, client: Client, after: Tensors) -> Tensors:
-    return only(after, sorted(kept_names(algorithm, client.task, client.initial)))
+    return only(after, kept_names(algorithm, client.task, client.initial))

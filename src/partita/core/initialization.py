@@ -34,7 +34,11 @@ def independent(personal: Selector) -> Callable[[Client], Tensors]:
                     )
                 reset()
                 state = fresh.state_dict()
-                own = {name: state[name.rpartition(".")[2]] for name in chosen if network.owners[name] is module}
+                own = {
+                    name: state[name.rpartition(".")[2]]
+                    for name, owner in network.owners.items()
+                    if name in chosen and owner is module
+                }
                 drawn |= {name: tensor.to(client.task.weights[name].dtype) for name, tensor in own.items()}
         return client.task.weights | drawn
 

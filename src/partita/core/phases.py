@@ -48,6 +48,8 @@ class Phase:
     samples: Callable[[Client], Samples] = lambda client: client.train
     carry: bool = False
     """Continue with the optimizer state of the phase before, and leave it to the next."""
+    on_epoch: Callable[[Tensors, Client], None] | None = None
+    """Called after each epoch with a copy of the client's tensors."""
 
     def trained(self, network: Network, names: frozenset[str]) -> frozenset[str]:
         """The selected tensors that can be trained: not running statistics, not what the network itself freezes."""

@@ -68,13 +68,17 @@ def exponential(factor: float) -> Schedule:
 
 
 def linear(warm_up: float = 0.1) -> Schedule:
-    """Rise from 0 over a fraction of the run, then fall towards 0; without a warm-up only fall."""
+    """Rise to 1 over a fraction of the run, then fall towards 0; without a warm-up only fall.
+
+    Of R rounds w = warm_up * R rise. In round r, counted from 1, the factor is r / (w + 1) while r <= w, then
+    (R + 1 - r) / (R - w): above 0 in every round.
+    """
     if not 0 <= warm_up <= 1:
         raise ValueError(f"a warm-up of {warm_up:g} of the run: must be from 0 to 1")
 
     def rate(t: int, rounds: int) -> float:
         rise = warm_up * rounds
-        return t / rise if t < rise else (rounds - t) / (rounds - rise)
+        return (t + 1) / (rise + 1) if t < rise else (rounds - t) / (rounds - rise)
 
     return Schedule(f"linear:{warm_up}", rate)
 

@@ -3,14 +3,16 @@
 The state is named tensors too: the shared ones, and under `server/` what never leaves it.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Annotated, Literal, Protocol
 
 import torch
 from torch import Tensor
 
+from ..errors import PartitaError
 from ..randomness import Moment
+from ..signatures import at_least, check_fields
 from ..tensors import Tensors, network_name, prefixed, under
 from .network import Network
 from .optimizers import SGD, Optimizer
@@ -21,13 +23,45 @@ PART = 1 << 15
 
 @dataclass(frozen=True, eq=False)
 class Update:
-    """What a client uploads: values, for each of them perhaps a mask of the entries sent, and its size."""
+    """What a client uploads: values, for each of them perhaps a mask of the entries sent, and its size.
+
+    Masks are boolean, or of 0 and 1. What an entry holds that was not sent means nothing; it may be not a number.
+    """
 
     client: int
     values: Tensors
     samples: int
     batches: int
     mask: Tensors | None = None
+    weight: Annotated[float, at_least(0)] | None = None
+    """What the client itself says that it counts, where the algorithm computes it."""
+
+    def __post_init__(self) -> None:
+        try:
+            check_fields(self)
+        except PartitaError as problem:
+            raise PartitaError(f"The update of client {self.client}: {problem}") from problem
+        if self.mask is not None:
+            object.__setattr__(self, "mask", {name: self._checked(name, mask) for name, mask in self.mask.items()})
+
+    def _checked(self, name: str, mask: Tensor) -> Tensor:
+        place = f"The update of client {self.client}: the mask of {name!r}"
+        if name not in self.values:
+            raise PartitaError(f"{place} stands alone. Mask only tensors that are sent.")
+        if mask.shape != self.values[name].shape:
+            shapes = f"has the shape {list(mask.shape)}, the tensor {list(self.values[name].shape)}"
+            raise PartitaError(f"{place} {shapes}. Give each entry of the tensor one of the mask.")
+        if mask.dtype == torch.bool:
+            return mask
+        found = mask.bool()
+        if not torch.equal(found.to(mask.dtype), mask):
+            raise PartitaError(f"{place} holds values that are neither 0 nor 1. Each entry is sent or not: 0 or 1.")
+        return found
+
+
+def in_order(updates: Sequence[Update]) -> list[Update]:
+    """By the ids of clients, so that neither a sum nor the order of stored tensors depends on who came first."""
+    return sorted(updates, key=lambda update: update.client)
 
 
 class Server(Protocol):
@@ -43,13 +77,40 @@ class Server(Protocol):
     def aggregate(self, state: Tensors, updates: Sequence[Update], moment: Moment, network: Network) -> Tensors: ...
 
 
-@dataclass(frozen=True)
-class Averaging:
-    """Follow the weighted mean of the clients' changes with an optimizer; SGD with rate 1 is their average."""
+Rule = Callable[[Tensors, Sequence[Update], Network], Tensors]
+"""What the clients' changes are together: of each tensor that anybody sent, old - new in float64.
 
+Updates come in the order of client ids. An entry that nobody sent has a change of 0.
+"""
+Weights = Literal["samples", "uniform", "batches", "uploaded"]
+
+
+@dataclass(frozen=True)
+class Mean:
+    """The mean change over those who sent an entry, weighted by samples, batches, what clients say, or not at all."""
+
+    weights: Weights = "samples"
+
+    def __call__(self, shared: Tensors, updates: Sequence[Update], network: Network) -> Tensors:
+        return pseudo_gradient(shared, updates, self.weights)
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """A server with one model for all: an optimizer follows what a rule makes of the clients' changes.
+
+    SGD with rate 1 takes the change as it is. Running statistics are means, not weights: they take it always.
+    """
+
+    rule: Rule = Mean()
+    _: KW_ONLY
     optimizer: Optimizer = SGD(1.0)
-    weights: Literal["samples", "uniform", "batches"] = "samples"
     sees_single_models: bool = False
+    name: str = "averaging"
+    settings: Mapping[str, object] = field(default_factory=dict, compare=False)
+    """The arguments of the function that made it, so that it can be made again elsewhere."""
+    made_by: str = field(default="", compare=False)
+    """That function, as `module:function`."""
 
     def init(self, shared: Tensors, sizes: Sequence[int]) -> Tensors:
         state = {name: tensor.double() for name, tensor in shared.items()}
@@ -60,9 +121,8 @@ class Averaging:
 
     def aggregate(self, state: Tensors, updates: Sequence[Update], moment: Moment, network: Network) -> Tensors:
         shared = self.download(state, -1, moment)
-        gradient = pseudo_gradient(shared, updates, self.weights)
+        gradient = self.rule(shared, in_order(updates), network)
         wide = {name: shared[name].double() for name in gradient}
-        # Running statistics are means, not weights: they have no gradient that an optimizer could follow.
         means = {
             name: wide.pop(name) - gradient.pop(name) for name in list(wide) if network_name(name) in network.buffers
         }
@@ -71,18 +131,18 @@ class Averaging:
         return state | changed | prefixed(PRIVATE, kept)
 
 
-def pseudo_gradient(shared: Tensors, updates: Sequence[Update], weights: str = "samples") -> Tensors:
+def pseudo_gradient(shared: Tensors, updates: Sequence[Update], weights: Weights = "samples") -> Tensors:
     """The mean of (old - new) over those who sent an entry, in float64 and in the order of client ids.
 
     Of differences, so that what no client changed stays as it is to the bit; what nobody sent has none.
     """
     found: Tensors = {}
-    ordered = sorted(updates, key=lambda update: update.client)
-    for name in dict.fromkeys(name for update in ordered for name in update.values):
+    ordered = in_order(updates)
+    for name in sent_names(ordered):
         sending = [update for update in ordered if name in update.values]
         values = [update.values[name].reshape(-1) for update in sending]
         masks = [None if update.mask is None else update.mask.get(name) for update in sending]
-        each = [1.0 if weights == "uniform" else float(getattr(update, weights)) for update in sending]
+        each = [weight_of(update, weights) for update in sending]
         old = shared[name].reshape(-1)
         parts = [
             _mean_change(
@@ -95,6 +155,25 @@ def pseudo_gradient(shared: Tensors, updates: Sequence[Update], weights: str = "
     return found
 
 
+def sent_names(updates: Sequence[Update]) -> list[str]:
+    """The tensors that anybody sent, in the order of the first who did."""
+    return list(dict.fromkeys(name for update in updates for name in update.values))
+
+
+def weight_of(update: Update, weights: Weights) -> float:
+    """How much an update counts in a mean."""
+    if weights == "uniform":
+        return 1.0
+    if weights != "uploaded":
+        return float(getattr(update, weights))
+    if update.weight is None:
+        raise PartitaError(
+            f"The update of client {update.client} has no weight, for the algorithm computes none (Algorithm.weight). "
+            "Weigh by samples, batches or uniformly."
+        )
+    return update.weight
+
+
 def _mean_change(
     old: Tensor, values: Sequence[Tensor], masks: Sequence[Tensor | None], weights: Sequence[float]
 ) -> Tensor:
@@ -103,8 +182,11 @@ def _mean_change(
     difference = torch.empty_like(wide)
     for value, mask, weight in zip(values, masks, weights, strict=True):
         torch.sub(wide, difference.copy_(value), out=difference)
-        total.add_(difference if mask is None else difference.mul_(mask), alpha=weight)
-        sent = sent + (weight if mask is None else weight * mask)
+        if mask is not None:
+            # Not multiplied by 0: what was not sent may be not a number.
+            difference.masked_fill_(~mask, 0.0)
+        total.add_(difference, alpha=weight)
+        sent = sent + (weight if mask is None else weight * mask.double())
     if isinstance(sent, float):
         return total / sent if sent > 0 else torch.zeros_like(total)
     return torch.where(sent > 0, total / sent.clamp(min=torch.finfo(torch.float64).tiny), 0.0)

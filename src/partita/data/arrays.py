@@ -35,6 +35,9 @@ _DAMAGE = (
     TarError,
 )
 
+MOST_UNPACKED, MOST_RATIO = 1 << 30, 200
+"""Bytes that any file may unpack to, and how many times its own size a larger one may."""
+
 
 @contextmanager
 def reading(path: Path | str, form: str) -> Iterator[None]:
@@ -61,12 +64,33 @@ def blaming(path: Path | str) -> Iterator[None]:
         raise PartitaError(f"{path}: {problem}") from problem
 
 
+def check_unpacked(where: Path | str, packed: int, unpacked: int) -> None:
+    """Refuse a small file that unpacks to so much that it would fill memory or disk."""
+    if unpacked > max(MOST_UNPACKED, MOST_RATIO * packed):
+        raise PartitaError(
+            f"{where} is refused: its {packed} bytes unpack to {unpacked} or more. Files may unpack to "
+            f"{MOST_UNPACKED >> 20} MB, or to {MOST_RATIO} times their size."
+        )
+
+
+def open_zip(path: Path) -> zipfile.ZipFile:
+    """A zip file whose members together are not too large; no more than it says is read of a member."""
+    archive = zipfile.ZipFile(path)
+    try:
+        check_unpacked(path, path.stat().st_size, sum(member.file_size for member in archive.infolist()))
+    except PartitaError:
+        archive.close()
+        raise
+    return archive
+
+
 def load_npz(path: Path) -> dict[str, Array]:
     """Every array of a file; pickled objects are refused."""
     # Opened here, since numpy leaves a file open that it cannot read.
     with reading(path, "an .npz file of plain arrays (pickled objects are refused)"), path.open("rb") as stream:
         if stream.read(2) != b"PK":
             raise ValueError("it is not an archive as numpy.savez writes it")
+        open_zip(path).close()
         stream.seek(0)
         with np.load(stream, allow_pickle=False) as arrays:
             return {key: arrays[key] for key in arrays.files}

@@ -21,7 +21,8 @@ SHADES = " .:-=+*#%@"
 class Floor:
     """Test scores of a constant answer: the client's commonest training class or word, or its training mean.
 
-    Accuracies, or for regression roots of mean squared errors. Clients without a test sample have no score.
+    Accuracies, or for regression roots of mean squared errors. Clients without a test sample have no score; where none
+    has one, the means are not a number.
     """
 
     clients: tuple[int, ...]
@@ -49,6 +50,8 @@ def floor(federation: Federation, clients: Iterable[int] | None = None) -> Floor
     known = {client: each for client, each in sums.items() if each[1]}
     power = 0.5 if federation.kind == "regression" else 1.0
     score = tuple((total / count) ** power for total, count in known.values())
+    if not known:
+        return Floor((), (), micro=float("nan"), macro=float("nan"))
     total, count = (sum(each) for each in zip(*known.values(), strict=True))
     return Floor(tuple(known), score, micro=(total / count) ** power, macro=sum(score) / len(score))
 
@@ -87,7 +90,9 @@ def summary_of(federation: Federation) -> dict[str, object]:
         "clients": len(federation),
         "newcomers": sorted(federation.newcomers),
         "samples": {role: sum(row[role] for row in rows) for role in ROLES},
-        "by client": [{"name": name, **row} for name, row in zip(federation.names, rows, strict=True)],
+        "by client": [
+            {"name": name, **row} for name, row in zip(map(federation.name_of, range(len(rows))), rows, strict=True)
+        ],
     }
     if federation.kind == "classification":
         lowest = floor(federation)
@@ -113,7 +118,7 @@ def picture(federation: Federation) -> str:
     circles = "".join(
         f'<circle cx="{left + cell * (client + 0.5):g}" cy="{top + cell * (label + 0.5):g}" '
         f'r="{cell / 2 * (counts[client, label] / largest) ** 0.5:.2f}"><title>client '
-        f"{escape(federation.names[client] if federation.names else str(client))}, class {label}: "
+        f"{escape(federation.name_of(client))}, class {label}: "
         f"{counts[client, label]}</title></circle>"
         for client in range(clients)
         for label in range(classes)

@@ -1,17 +1,20 @@
 """Where is a data set's file? In the data folder, or fetched from its usual home: with progress, checked, resumable."""
 
-import hashlib
 import http.client
 import os
+import re
 import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from filelock import FileLock, Timeout
+
 from ..errors import PartitaError
+from .checksums import digest, note_of, remember, remembered, verified
 
 CHUNK = 1 << 20
 Report = Callable[[str, int, int | None], None]
@@ -27,6 +30,11 @@ class Remote:
     md5: str | None = None
     sha256: str | None = None
     size: int | None = None
+
+    @property
+    def published(self) -> bool:
+        """Whether its hash is known before it is fetched."""
+        return bool(self.md5 or self.sha256)
 
 
 def data_folders() -> list[Path]:
@@ -74,15 +82,51 @@ def fetch(remote: Remote, folder: Path, report: Report | None = None) -> Path:
     """Fetch a file; a part that an earlier attempt left is continued. It gets its name only when its hash fits.
 
     Where no hash is published, that of the first whole download is kept beside the file, and later ones must fit it.
+    One process at a time fetches a file; others wait and take what it got.
     """
     path, part = folder / remote.name, folder / (remote.name + ".part")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with _reaching(remote.url, [remote.name]):
-        while not _received(remote, part, report):
-            pass
-    _check(remote, part, path)
-    part.replace(path)
+    with alone(path):
+        if path.exists():
+            return verified(path)
+        with _reaching(remote.url, [remote.name]):
+            while not _received(remote, part, report):
+                pass
+        _check(remote, part, path)
+        with writing(path):
+            part.replace(path)
     return path
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Within, no other process makes the same file; it waits until this one is done or has ended."""
+    lock = FileLock(path.with_name(path.name + ".lock"))
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            lock.acquire(blocking=False)
+        except Timeout:
+            print(f"{path.name}: another process is at it; waiting.", file=sys.stderr)
+            lock.acquire()
+    try:
+        yield
+    finally:
+        # Removed while it is held: who gets the lock of a file without a name makes another.
+        with suppress(OSError):
+            os.unlink(lock.lock_file)
+        lock.release()
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """An error of the disk becomes one that says what to do."""
+    try:
+        yield
+    except OSError as problem:
+        raise PartitaError(
+            f"Cannot write {path}: {problem.strerror or problem}. Make room, or set XDG_CACHE_HOME to a folder that "
+            "you can write to."
+        ) from problem
 
 
 def read_page(url: str, names: Sequence[str]) -> str:
@@ -115,49 +159,27 @@ def _reaching(url: str, names: Sequence[str]) -> Iterator[None]:
 
 def _check(remote: Remote, part: Path, path: Path) -> None:
     """Remove a part whose hash does not fit; keep the hash of the first download where none is published."""
-    kind, right = ("MD5", remote.md5) if remote.md5 else ("SHA-256", remote.sha256 or _remembered(path))
-    found = _digest(part, kind)
+    kind, right = ("MD5", remote.md5) if remote.md5 else ("SHA-256", remote.sha256 or remembered(path))
+    found = digest(part, kind)
     if right is None:
-        _note(path).write_text(f"{found}  {path.name}\n", encoding="utf-8")
+        with writing(path):
+            remember(path, found)
         print(
-            f"{remote.name}: no checksum of it is published. Its SHA-256 {found} is kept in {_note(path)} and checked "
-            "from now on.",
+            f"{remote.name}: no checksum of it is published. Its SHA-256 {found} is kept in {note_of(path)} and "
+            "checked from now on.",
             file=sys.stderr,
         )
     elif found != right:
         part.unlink()
-        published = remote.md5 or remote.sha256
         raise PartitaError(
             f"{remote.url} is damaged or was changed: its {kind} is {found}, it should be {right}"
-            f"{'' if published else ' as at the first download'}. It was removed; try again, or "
+            f"{'' if remote.published else ' as at the first download'}. It was removed; try again, or "
             + (
                 f"put the right {remote.name} into {data_folders()[0]}."
-                if published
-                else f"delete {_note(path)} if the change is meant."
+                if remote.published
+                else f"delete {note_of(path)} if the change is meant."
             )
         )
-
-
-def verified(path: Path) -> Path:
-    """The same file; an error if its SHA-256 is kept beside it and is no longer its own."""
-    right = _remembered(path)
-    if right is not None and (found := _digest(path, "SHA-256")) != right:
-        raise PartitaError(
-            f"{path} was changed since its hash was kept: its SHA-256 is {found}, and {_note(path)} says {right}. "
-            "Remove the file to get it again, or that note if you trust the file."
-        )
-    return path
-
-
-def _note(path: Path) -> Path:
-    return path.with_name(path.name + ".sha256")
-
-
-def _remembered(path: Path) -> str | None:
-    """The first word of the note, as sha256sum writes it."""
-    note = _note(path)
-    words = note.read_text(encoding="utf-8").split() if note.exists() else []
-    return words[0].lower() if words else None
 
 
 def _received(remote: Remote, part: Path, report: Report | None) -> bool:
@@ -187,9 +209,11 @@ def _receive(remote: Remote, part: Path, report: Report | None) -> None:
         problem.close()
         # Nothing is left to send: the part is whole, or not of this file.
         whole = (problem.headers.get("Content-Range") or "").rpartition("/")[2]
-        if whole.isdigit() and int(whole) != at_hand:
+        if whole != str(at_hand) and (whole.isdecimal() or not remote.published):
             part.unlink()
-            raise OSError(f"the part at hand had {at_hand} bytes, the file has {whole}; try again") from problem
+            raise OSError(
+                f"the part at hand had {at_hand} bytes, the file has {whole or 'another number'}; try again"
+            ) from problem
         return
     with answer:
         if answer.headers.get_content_type() == "text/html":
@@ -197,21 +221,32 @@ def _receive(remote: Remote, part: Path, report: Report | None) -> None:
             raise OSError("it answers with a web page, not with the file; open that address to see why")
         if answer.status != 206:
             at_hand = 0
-        length = answer.headers.get("Content-Length")
-        total = at_hand + int(length) if length else remote.size
-        with part.open("ab" if at_hand else "wb") as file:
+        total = _total(answer, at_hand, remote)
+        with writing(part):
+            file = part.open("ab" if at_hand else "wb")
+        with file:
             while block := answer.read(CHUNK):
-                file.write(block)
+                with writing(part):
+                    file.write(block)
                 at_hand += len(block)
                 if report:
                     report(remote.name, at_hand, total)
     if total is not None and at_hand < total:
         raise OSError(f"the connection ended after {at_hand} of {total} bytes; try again to continue")
+    if _size(part) != at_hand or (total is not None and at_hand != total):
+        held = _size(part)
+        part.unlink()
+        raise OSError(f"{held} bytes are here, but {at_hand if total is None else total} were to come; try again")
 
 
-def _digest(path: Path, kind: str) -> str:
-    digest = hashlib.md5(usedforsecurity=False) if kind == "MD5" else hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(CHUNK):
-            digest.update(block)
-    return digest.hexdigest()
+def _total(answer: http.client.HTTPResponse, at_hand: int, remote: Remote) -> int | None:
+    """How long the file is, in all; not known where the server does not say it in numbers."""
+    promised = answer.headers.get("Content-Range")
+    if answer.status == 206 and promised and not re.match(rf"bytes {at_hand}-", promised):
+        raise OSError(f"it was asked for the bytes from {at_hand} on, and it sends {promised!r}")
+    length = answer.headers.get("Content-Length") or ""
+    if length.isdecimal():
+        return at_hand + int(length)
+    if remote.size is None and not remote.published and not answer.chunked:
+        raise OSError("it does not say how long the file is, so that nobody could tell whether it came whole")
+    return remote.size

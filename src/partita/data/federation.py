@@ -1,8 +1,11 @@
 """Who takes part, and with which data? Clients by number, each with three disjoint roles of data."""
 
+import difflib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypedDict
 
 import numpy as np
 import torch
@@ -13,8 +16,10 @@ from ..core.samples import Preparation, Samples
 from ..errors import PartitaError
 from ..randomness import derive, generator
 from .duplicates import check_duplicates
+from .manifests import fingerprint
 from .pool import Pool, Texts
-from .split import Role, Rows, Share, Split
+from .roles import check_roles, in_one_piece, roles_of
+from .split import Role, Split, check_least, check_part
 from .splits.dirichlet import dirichlet
 from .splits.natural import natural
 from .text import encode
@@ -45,8 +50,16 @@ class Federation:
     newcomers: frozenset[int] = frozenset()
     """Clients that never train, held out to see how new ones fare."""
     names: Sequence[str] = ()
+    """What each client is called; without names, by its number."""
     origin: Mapping[str, object] = field(default_factory=dict)
     """Where the division came from: data, split, settings, seed and what was done; the head of its manifest."""
+    settings: Mapping[str, object] | None = field(default=None, repr=False)
+    """What an experiment file would say of these data, where they were made from one."""
+    pool: Pool | None = field(default=None, repr=False)
+    """What was divided."""
+
+    def __post_init__(self) -> None:
+        _check_names(self)
 
     def __len__(self) -> int:
         return len(self.roles)
@@ -56,6 +69,32 @@ class Federation:
         if self.label_sets:
             samples = samples.relabelled(self.label_sets[client], self.classes)
         return ClientData(**{role: samples.take(rows) for role, rows in self.roles[client].items()})
+
+    def name_of(self, client: int) -> str:
+        """What a client is called."""
+        return self.names[client] if self.names else str(client)
+
+    def client(self, name_or_number: str | int) -> int:
+        """The number of a client, by its name (text) or its number."""
+        if isinstance(name_or_number, str):
+            if name_or_number in self._numbers:
+                return self._numbers[name_or_number]
+            near = difflib.get_close_matches(name_or_number, self._numbers, n=3, cutoff=0.5)
+            hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+            raise PartitaError(
+                f"{self.name} has no client called {name_or_number!r}.{hint} It has {len(self)} clients, from "
+                f"{self.name_of(0)!r} to {self.name_of(len(self) - 1)!r}."
+            )
+        if not 0 <= name_or_number < len(self):
+            raise PartitaError(
+                f"{self.name} has no client with the number {name_or_number}: its {len(self)} clients are numbered "
+                f"from 0 to {len(self) - 1}."
+            )
+        return int(name_or_number)
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {self.name_of(client): client for client in range(len(self))}
 
     def classes_of(self, client: int) -> int:
         """How many classes a client's network tells apart."""
@@ -69,6 +108,11 @@ class Federation:
     def size(self, client: int) -> int:
         """The number of training samples of a client."""
         return self.sizes[client]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the data and of who has which rows in which role."""
+        return fingerprint(self)
 
     @property
     def metric(self) -> str:
@@ -86,6 +130,21 @@ class Federation:
         count = int(fraction * len(everything) + 1e-9)
         order = torch.randperm(len(everything), generator=generator(seed, "server data"))
         return self.samples.take(everything[order[:count]])
+
+
+class Division(TypedDict, total=False):
+    """The keyword arguments of `federate`."""
+
+    validation: float
+    newcomers: int
+    own_labels: bool
+    standardize: bool
+    crop: int
+    flip: bool
+    vocabulary: int | None
+    length: int | None
+    most_duplicates: float
+    seed: int
 
 
 def federate(
@@ -112,12 +171,18 @@ def federate(
     `length` words of each text. Rows that stand in train and in test are counted, and above a share of
     `most_duplicates` refused.
     """
-    if not 0 <= validation < 1:
-        raise PartitaError(f"A validation part of {validation}: it must be at least 0 and below 1.")
+    check_part("validation", validation)
+    check_least(0, crop=crop, most_duplicates=most_duplicates)
+    check_least(1, vocabulary=vocabulary, length=length)
+    if not isinstance(pool.inputs, Texts) and (vocabulary is not None or length is not None):
+        raise PartitaError(f"{pool.name} holds numbers: vocabulary and length are settings of texts.")
+    if (crop or flip) and (isinstance(pool.inputs, Texts) or pool.inputs.ndim != 4):
+        raise PartitaError(f"{pool.name} holds no images: crop and flip are settings of images.")
     split = split or default_split(pool)
     assignment = split(pool, seed)
-    roles = [_roles(share, pool, validation, seed, client) for client, share in enumerate(assignment.shares)]
-    _check_roles(pool, split, roles)
+    roles = [roles_of(share, pool, validation, seed, client) for client, share in enumerate(assignment.shares)]
+    names = [share.name or str(client) for client, share in enumerate(assignment.shares)]
+    check_roles(f"{split.name} on {pool.name}", roles, names)
     notes = [*assignment.notes, *check_duplicates(pool, roles, most_duplicates)]
     inputs, facts = pool.inputs, dict(pool.facts)
     targets, classes = pool.targets, pool.classes
@@ -132,21 +197,22 @@ def federate(
     if crop or flip:
         preparation = Preparation(preparation.mean, preparation.std, crop, flip)
     held_out = assignment.newcomers
+    count = newcomers if held_out is None else len(held_out)
+    if not 0 <= count < len(roles):
+        raise PartitaError(f"{count} newcomers of {len(roles)} clients: at least one must be left to train.")
     if held_out is None:
-        if not 0 <= newcomers < len(roles):
-            raise PartitaError(f"{newcomers} newcomers of {len(roles)} clients: at least one must be left to train.")
         order = np.random.RandomState(derive(seed, "newcomers") % 2**32).permutation(len(roles))
         held_out = frozenset(order[:newcomers].tolist())
     return Federation(
         samples=Samples(inputs, targets, preparation=preparation),
-        roles=_in_one_piece(roles),
+        roles=in_one_piece(roles),
         classes=classes,
         name=pool.name,
         kind=pool.kind,
         facts=facts,
         newcomers=held_out,
         label_sets=_label_sets(pool, roles) if own_labels else (),
-        names=[share.name or str(client) for client, share in enumerate(assignment.shares)],
+        names=names,
         origin={
             "data": pool.name,
             "split": {"name": split.name, **split.settings},
@@ -154,30 +220,13 @@ def federate(
             "validation": validation,
             "notes": notes,
         },
+        pool=pool,
     )
 
 
 def default_split(pool: Pool) -> Split:
     """As clients are in the data, else by Dirichlet(0.1) among 20."""
     return dirichlet() if pool.clients is None else natural()
-
-
-def _roles(share: Share, pool: Pool, validation: float, seed: int, client: int) -> dict[Role, Tensor]:
-    train, validated = share.train, share.validation
-    if validated is None:
-        draw = np.random.RandomState(derive(seed, "validation", client) % 2**32)
-        labels = pool.targets.numpy()[train] if pool.kind == "classification" else np.zeros(len(train), dtype=np.int64)
-        chosen = stratified(labels, validation, draw)
-        train, validated = train[~chosen], train[chosen]
-    rows: dict[Role, Rows] = {"train": train, "validation": validated, "test": share.test}
-    return {role: torch.from_numpy(np.ascontiguousarray(each, dtype=np.int64)) for role, each in rows.items()}
-
-
-def _in_one_piece(roles: Sequence[Mapping[Role, Tensor]]) -> list[dict[Role, Tensor]]:
-    """The same rows as parts of one tensor, so that processes share one piece of memory and not thousands."""
-    sizes = [len(rows) for each in roles for rows in each.values()]
-    parts = iter(torch.split(torch.cat([rows for each in roles for rows in each.values()]), sizes))
-    return [{role: next(parts) for role in each} for each in roles]
 
 
 def _standardizing(samples: Samples, training: Tensor) -> Preparation:
@@ -201,32 +250,14 @@ def _label_sets(pool: Pool, roles: Sequence[Mapping[Role, Tensor]]) -> list[Tens
     return [torch.unique(pool.targets[torch.cat(list(each.values()))]) for each in roles]
 
 
-def stratified(labels: np.ndarray, fraction: float, draw: np.random.RandomState) -> np.ndarray:
-    """Marks a fraction of the rows, of each class alike as far as whole numbers allow; fewer than 5 rows: none."""
-    chosen = np.zeros(len(labels), dtype=bool)
-    count = min(round(fraction * len(labels)), len(labels) - 1)
-    if fraction <= 0 or len(labels) < 5 or count < 1:
-        return chosen
-    classes, sizes = np.unique(labels, return_counts=True)
-    exact = sizes * count / len(labels)
-    whole = np.floor(exact).astype(int)
-    largest = np.argsort(-(exact - whole), kind="stable")[: count - whole.sum()]
-    whole[largest] += 1
-    for label, number in zip(classes, whole, strict=True):
-        chosen[draw.permutation(np.flatnonzero(labels == label))[:number]] = True
-    return chosen
-
-
-def _check_roles(pool: Pool, split: Split, roles: Sequence[Mapping[Role, Tensor]]) -> None:
-    needed: tuple[Role, ...] = ("train", "test")
-    for role in needed:
-        lacking = [client for client, each in enumerate(roles) if not len(each[role])]
-        if lacking:
-            listed = ", ".join(map(str, lacking[:10]))
-            raise PartitaError(
-                f"{split.name} on {pool.name}: {len(lacking)} clients have no {role} samples ({listed}). Take fewer "
-                "clients, or a larger minimum."
-            )
-    used = torch.cat([rows for each in roles for rows in each.values()])
-    if len(torch.unique(used)) != len(used):
-        raise PartitaError(f"{split.name} on {pool.name}: a sample was given out twice.")
+def _check_names(federation: Federation) -> None:
+    names = federation.names
+    if not names:
+        return
+    if len(names) != len(federation):
+        raise PartitaError(f"{federation.name}: {len(names)} names for {len(federation)} clients.")
+    if odd := [name for name in names if not isinstance(name, str) or not name]:
+        raise PartitaError(f"{federation.name}: a client is called {odd[0]!r}. Names must be text, and not empty.")
+    if len(set(names)) != len(names):
+        twice = next(name for name, count in Counter(names).items() if count > 1)
+        raise PartitaError(f"{federation.name}: two clients are called {twice!r}. Give each a name of its own.")

@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,8 +42,9 @@ def fingerprint(federation: "Federation") -> str:
     return digest.hexdigest()
 
 
-def manifest_of(federation: "Federation", pool: Pool | None) -> dict[str, Any]:
+def manifest_of(federation: "Federation") -> dict[str, Any]:
     """A federation's division of a pool, with its hash. Data that come divided have no pool; their own values count."""
+    pool = federation.pool
     if pool is None:
         digest = hashlib.sha256()
         _add_(digest, _values(federation))
@@ -60,7 +60,7 @@ def manifest_of(federation: "Federation", pool: Pool | None) -> dict[str, Any]:
         "newcomers": sorted(federation.newcomers),
         "clients": [
             {"name": name, **{role: rows[role].tolist() for role in ROLES}}
-            for name, rows in zip(federation.names or repeat(""), federation.roles, strict=False)
+            for name, rows in zip(map(federation.name_of, range(len(federation))), federation.roles, strict=True)
         ],
     }
     # As it is read back, so that the hash is of what is written.
@@ -68,10 +68,13 @@ def manifest_of(federation: "Federation", pool: Pool | None) -> dict[str, Any]:
     return {**plain, "hash": _hash(plain)}
 
 
-def write(pool: Pool, federation: "Federation", path: Path) -> str:
-    """Write a federation's division of a pool; returns its hash."""
-    made = manifest_of(federation, pool)
-    path.write_text(json.dumps(made), encoding="utf-8")
+def write(federation: "Federation", path: Path) -> str:
+    """Write a federation's division of its pool; returns its hash."""
+    made = manifest_of(federation)
+    try:
+        path.write_text(json.dumps(made), encoding="utf-8")
+    except OSError as problem:
+        raise PartitaError(f"Cannot write the manifest {path}: {problem.strerror}.") from problem
     return str(made["hash"])
 
 
@@ -81,18 +84,41 @@ def read(path: Path, pool: Pool) -> Mapping[str, Any]:
         body = json.loads(path.read_text(encoding="utf-8"))
     except OSError as problem:
         raise PartitaError(f"Cannot read the manifest {path}: {problem.strerror}.") from problem
-    except ValueError as problem:
+    except (ValueError, RecursionError) as problem:
         raise PartitaError(f"The manifest {path} is damaged: {problem}.") from problem
     if not isinstance(body, dict) or body.get("format") != FORMAT:
         raise PartitaError(f"{path} is not a manifest of format {FORMAT}.")
     if body.pop("hash", None) != _hash(body):
         raise PartitaError(f"The manifest {path} was changed after it was written: its hash does not fit. Get it anew.")
+    if wrong := _wrong(body):
+        raise PartitaError(f"{path} is not a manifest as Partita writes it: {wrong}.")
     if body["rows"] != len(pool) or body["content"] != content_hash(pool):
         raise PartitaError(
             f"The manifest {path} was made for other data: {body['rows']} rows of {body['data']}, while {pool.name} "
             f"has {len(pool)} rows, or other values. Use the same files, in the same order."
         )
     return body
+
+
+def _wrong(body: Mapping[str, Any]) -> str | None:
+    """What a manifest holds that no division is written as."""
+    kinds = {"data": str, "rows": int, "content": str, "origin": dict, "newcomers": list, "clients": list}
+    for key, kind in kinds.items():
+        if type(body.get(key)) is not kind:
+            return f"{key} is missing or of another type"
+    for at, client in enumerate(body["clients"]):
+        if type(client) is not dict or type(client.get("name")) is not str:
+            return f"client {at} has no name"
+        for role in ROLES:
+            if not _numbers_below(body["rows"], client.get(role)):
+                return f"the {role} rows of client {client['name'] or at} are not numbers of rows"
+    if not _numbers_below(len(body["clients"]), body["newcomers"]):
+        return "the newcomers are not numbers of clients"
+    return None
+
+
+def _numbers_below(end: int, values: object) -> bool:
+    return type(values) is list and all(type(value) is int and 0 <= value < end for value in values)
 
 
 def _hash(body: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ from ..core.samples import AS_STORED, Preparation
 from ..errors import PartitaError
 
 Array = npt.NDArray[np.generic]
+MOST_CLASSES = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,19 +91,22 @@ def pool(
     facts: Mapping[str, int] | None = None,
     rows_identify: bool = True,
 ) -> Pool:
-    """Plain arrays as a pool. Images may be (count, height, width[, channels]) of bytes; they become channels first."""
-    values = _numbers(name, "inputs", _channels_first(inputs))
+    """Plain arrays as a pool.
+
+    Images of bytes may be (count, height, width) or (count, height, width, channels); they become channels first.
+    """
+    values = _numbers(name, "inputs", _channels_first(name, inputs))
     if values.is_floating_point():
         values = values.to(torch.get_default_dtype())
     elif values.dtype != torch.uint8:
         values = values.to(torch.int64)
     labels = targets_of(name, targets, kind)
-    owners, names = number_clients(clients)
+    owners, names = number_clients(clients, name)
     return Pool(
         name,
         values,
         labels,
-        count_classes(labels, kind) if classes is None else classes,
+        count_classes(name, labels, kind) if classes is None else classes,
         kind=kind,
         clients=owners,
         client_names=names,
@@ -114,7 +118,16 @@ def pool(
 
 def targets_of(name: str, targets: Array, kind: Problem) -> Tensor:
     """Targets of the type that the loss wants; labels of classes must be one whole number for each row."""
+    if kind == "classification" and targets.dtype.kind in "UO":
+        raise PartitaError(
+            f"{name}: the targets are of type {targets.dtype}. Number the classes from 0, as "
+            "numpy.unique(targets, return_inverse=True)[1] does."
+        )
     labels = _numbers(name, "targets", targets)
+    if kind != "next_word" and labels.ndim == 2 and labels.shape[1] == 1:
+        raise PartitaError(
+            f"{name}: the targets have shape {tuple(labels.shape)}. Give one number for each row: targets.reshape(-1)."
+        )
     if kind == "regression":
         return labels.to(torch.get_default_dtype())
     if kind == "classification" and labels.ndim != 1:
@@ -129,17 +142,60 @@ def targets_of(name: str, targets: Array, kind: Problem) -> Tensor:
     return whole
 
 
-def count_classes(labels: Tensor, kind: Problem) -> int:
-    """As many classes as the largest label says."""
-    return 1 if kind == "regression" else int(labels.max()) + 1 if labels.numel() else 0
+def count_classes(name: str, labels: Tensor, kind: Problem) -> int:
+    """As many classes as the largest label says, if all of them occur; for regression, as many as there are outputs."""
+    if kind == "regression":
+        return 1 if labels.ndim == 1 else int(labels.shape[1])
+    classes = int(labels.max()) + 1 if labels.numel() else 0
+    found = torch.unique(labels[labels >= 0])
+    if kind == "classification" and len(found) < classes:
+        some = ", ".join(map(str, found[:5].tolist())) + (", ..." if len(found) > 5 else "")
+        raise PartitaError(
+            f"{name}: the labels go up to {classes - 1}, but only {len(found)} classes occur ({some}). Number them "
+            "from 0 without gaps, as numpy.unique(targets, return_inverse=True)[1] does, or, if the others are meant, "
+            f"say how many there are: classes={classes}."
+        )
+    return classes
 
 
-def number_clients(clients: Array | None) -> tuple[Tensor | None, Sequence[str]]:
-    """Client ids as numbers from 0, and what each was called."""
+def number_clients(clients: Array | None, name: str = "data") -> tuple[Tensor | None, Sequence[str]]:
+    """Client ids as numbers from 0, in their order, and the name of each client: its id as text."""
     if clients is None:
         return None, ()
-    unique, numbers = np.unique(clients, return_inverse=True)
+    unique, numbers = np.unique(_identifiers(clients, name), return_inverse=True)
     return torch.from_numpy(numbers.astype(np.int64)), tuple(map(str, unique.tolist()))
+
+
+def _identifiers(clients: Array, name: str) -> Array:
+    """One text or one whole number for each row."""
+    if clients.ndim != 1:
+        raise PartitaError(f"{name}: the client ids have shape {clients.shape}. Give one id for each row.")
+    if clients.dtype.kind == "S":
+        clients = np.char.decode(clients.astype(np.bytes_), "utf-8", "replace")
+    if clients.dtype.kind in "OT":
+        kinds = {_kind(each) for each in clients.tolist()}
+        if len(kinds) > 1 or not kinds <= {str, int}:
+            raise PartitaError(
+                f"{name}: the client ids are of type {' and '.join(sorted(kind.__name__ for kind in kinds))}. Give one "
+                "text or one whole number for each row."
+            )
+    elif clients.dtype.kind == "f":
+        if len(wrong := np.flatnonzero(~np.isfinite(clients) | (clients != np.trunc(clients)))):
+            raise PartitaError(
+                f"{name}: the client id of row {wrong[0]} is {clients[wrong[0]]}. Give text or whole numbers."
+            )
+        clients = clients.astype(np.int64)
+    elif clients.dtype.kind not in "biuU":
+        raise PartitaError(f"{name}: the client ids are of type {clients.dtype}. Give text or whole numbers.")
+    if clients.dtype.kind in "UOT" and len(empty := np.flatnonzero(clients == "")):
+        raise PartitaError(f"{name}: the client id of row {empty[0]} is empty. Give every client a name.")
+    return clients
+
+
+def _kind(identifier: object) -> type:
+    if isinstance(identifier, np.integer):
+        return int
+    return str if isinstance(identifier, str) else type(identifier)
 
 
 def _numbers(name: str, what: str, values: Array) -> Tensor:
@@ -148,15 +204,30 @@ def _numbers(name: str, what: str, values: Array) -> Tensor:
             f"{name}: the {what} are of type {values.dtype} and shape {values.shape}. Give an array of numbers with a "
             "row for each sample."
         )
+    if values.dtype.kind == "u" and values.max(initial=0) > np.iinfo(np.int64).max:
+        raise PartitaError(f"{name}: the {what} hold {values.max()}, which is too large for a whole number of 64 bits.")
+    kind = values.dtype.newbyteorder("=")
+    if kind.kind == "f" and kind.itemsize > 8:
+        # Torch has no longer numbers.
+        kind = np.dtype(np.float64)
     # Torch takes only the machine's byte order, and warns of arrays that cannot be written.
-    return torch.from_numpy(np.require(values, values.dtype.newbyteorder("="), ["C", "W"]))
+    return torch.from_numpy(np.require(values, kind, ["C", "W"]))
 
 
-def _channels_first(inputs: Array) -> Array:
+def _channels_first(name: str, inputs: Array) -> Array:
+    """Bytes are images, and get their channels first; other numbers may be anything, but not images that are not so."""
     if inputs.dtype == np.uint8 and inputs.ndim == 3:
         return inputs[:, None]
-    if inputs.dtype == np.uint8 and inputs.ndim == 4 and inputs.shape[-1] in (1, 3):
+    if inputs.ndim != 4:
+        return inputs
+    _, first, second, last = inputs.shape
+    if inputs.dtype == np.uint8 and (last in (1, 3) or (last in (2, 4) and first > 4)):
         return inputs.transpose(0, 3, 1, 2)
+    if last in (1, 3, 4) and first == second > 4:
+        raise PartitaError(
+            f"{name}: the inputs have shape {inputs.shape}, like images with their channels last. Put the channels "
+            "first: inputs.transpose(0, 3, 1, 2)."
+        )
     return inputs
 
 
@@ -176,6 +247,8 @@ def _check(pool: Pool) -> None:
     if pool.kind == "regression":
         _check_finite(f"{pool.name}: targets", pool.targets)
     elif pool.kind == "classification":
+        if pool.classes > MOST_CLASSES:
+            raise PartitaError(f"{pool.name}: {pool.classes} classes are too many; at most {MOST_CLASSES} are allowed.")
         wrong = torch.nonzero((pool.targets < 0) | (pool.targets >= pool.classes)).flatten()
         if len(wrong):
             row = int(wrong[0])

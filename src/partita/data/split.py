@@ -65,10 +65,22 @@ def splitting(make: Callable[Arguments, Assign]) -> Callable[Arguments, Split]:
     return named
 
 
+def check_part(what: str, part: float | None) -> None:
+    """Whether a fraction leaves something for training."""
+    if part is not None and not 0 <= part < 1:
+        raise PartitaError(f"A {what} part of {part}: it must be at least 0 and below 1.")
+
+
+def check_least(least: int, **settings: float | None) -> None:
+    """Whether settings are numbers and large enough, as far as they are given."""
+    for name, value in settings.items():
+        if value is not None and not least <= value < float("inf"):
+            raise PartitaError(f"{name} = {value}: it must be a number of at least {least}.")
+
+
 def cut(rows: Rows, test: float, draw: np.random.RandomState) -> Share:
     """One client's rows at random into train and test: floor of the training fraction, at least one for testing."""
-    if not 0 <= test < 1:
-        raise PartitaError(f"A test part of {test}: it must be at least 0 and below 1.")
+    check_part("test", test)
     order = draw.permutation(rows)
     training = min(int((1 - test) * len(order) + 1e-9), len(order) - 1)
     return Share(np.sort(order[:training]), np.sort(order[training:]))
@@ -88,8 +100,10 @@ def enough(pool: Pool, clients: int, each: int = 1, count: int | None = None) ->
 
 def dirichlet_shares(alpha: float, clients: int, draw: np.random.RandomState) -> npt.NDArray[np.float64]:
     """A draw from Dirichlet(alpha). A tiny alpha, for which it has no number, gives one client everything."""
-    if not alpha > 0:
-        raise PartitaError(f"Dirichlet({alpha}): alpha must be above 0; small values make clients more different.")
+    if not 0 < alpha < float("inf"):
+        raise PartitaError(
+            f"Dirichlet({alpha}): alpha must be above 0 and finite; small values make clients more different."
+        )
     with np.errstate(invalid="ignore", divide="ignore"):
         shares: npt.NDArray[np.float64] = draw.dirichlet(np.repeat(alpha, clients))
     if np.isfinite(shares).all():
@@ -103,9 +117,10 @@ def by_class(pool: Pool, rows: Rows | None = None) -> list[Rows]:
     """The rows of each class, in the order of the data."""
     if pool.kind != "classification":
         raise PartitaError(f"{pool.name} has no classes to split by. Take iid, quantity or natural.")
-    labels = pool.targets.numpy()
     chosen = np.arange(len(pool)) if rows is None else rows
-    return [chosen[labels[chosen] == label] for label in range(pool.classes)]
+    labels = pool.targets.numpy()[chosen]
+    counts = np.bincount(labels, minlength=pool.classes)
+    return np.split(chosen[np.argsort(labels, kind="stable")], np.cumsum(counts)[:-1])
 
 
 def top_up_(parts: list[Rows], least: int, draw: np.random.RandomState) -> int:

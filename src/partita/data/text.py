@@ -4,10 +4,13 @@ import hashlib
 import json
 import os
 import re
+import sys
 import tempfile
+import unicodedata
 from array import array
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -20,17 +23,28 @@ from ..errors import PartitaError
 from .download import cache_folder
 from .pool import Array, Pool, Texts, count_classes, number_clients, targets_of
 
-TOKENIZER = 1
+TOKENIZER = 2
 """Counted up when words_of or tokenize change, so that what was cached before is not used."""
 WORTH_CACHING = 100_000
 """Characters; fewer are quicker to tokenise than to look up."""
 
-_WORD = re.compile(r"[a-z0-9]+|[.,!?()']")
+_ASCII_WORD = re.compile(r"[a-z0-9]+|[.,!?()']")
 
 
 def words_of(text: str) -> list[str]:
-    """Lower-case words and punctuation marks."""
-    return _WORD.findall(text.lower())
+    """Lower-case words of any script, and punctuation marks."""
+    lower = text.lower()
+    if lower.isascii():
+        return _ASCII_WORD.findall(lower)
+    # An accent may be a character of its own, or one with its letter: they are the same word.
+    return _unicode_word().findall(unicodedata.normalize("NFC", lower))
+
+
+@cache
+def _unicode_word() -> re.Pattern[str]:
+    """Letters and digits of any script, with the marks (accents, vowel signs) that belong to them."""
+    marks = "".join(chr(code) for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code))[0] == "M")
+    return re.compile(rf"[^\W_](?:[^\W_]|[{marks}])*|[.,!?()']")
 
 
 def tokenize(texts: Iterable[str], *, characters: bool = False) -> Texts:
@@ -159,12 +173,12 @@ def text_pool(
         labels = torch.zeros(len(texts), dtype=torch.int64)
     else:
         labels = targets_of(name, targets, kind)
-    owners, names = number_clients(clients)
+    owners, names = number_clients(clients, name)
     return Pool(
         name,
         tokenize_once(texts, characters=characters),
         labels,
-        count_classes(labels, kind) if classes is None else classes,
+        count_classes(name, labels, kind) if classes is None else classes,
         kind=kind,
         clients=owners,
         client_names=names,

@@ -55,12 +55,12 @@ def tail_of(
         if not _ends(network, part, few):
             return None
         chance, state = torch.default_generator.get_state(), state_of(network)
-        versions = [(id(buffer), buffer._version) for buffer in network.buffers()]
+        buffers = [(buffer, buffer._version) for buffer in network.buffers()]
         both, second = (_received(network, part, inputs) for inputs in (few, few[1:]))
         if (
             not torch.equal(chance, torch.default_generator.get_state())
             or (few.device.type != "cpu" and not torch.equal(both, _received(network, part, few)))
-            or versions != [(id(buffer), buffer._version) for buffer in network.buffers()]
+            or _changed(network, buffers)
             or state != state_of(network)
             or len(both) != 2
             or _depends_on(network, part, few, both)
@@ -78,6 +78,14 @@ def tail_of(
     if len(features) != len(samples) or not _alike(features[:2], both):
         return None
     return Tail(part, Samples(features, samples.targets))
+
+
+def _changed(network: nn.Module, buffers: Sequence[tuple[Tensor, int]]) -> bool:
+    """Whether a buffer is no longer the tensor that it was, at the version that it had."""
+    now = list(network.buffers())
+    return len(now) != len(buffers) or any(
+        each is not buffer or each._version != version for each, (buffer, version) in zip(now, buffers, strict=True)
+    )
 
 
 def _alike(one: Tensor, other: Tensor) -> bool:

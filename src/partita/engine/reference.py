@@ -34,6 +34,8 @@ def _run(phase: Phase, client: Client, tensors: Tensors) -> Tensors:
     with seeded(client.moment.seed, "noise/" + client.purpose, client.moment.round, client.id):
         for moment, batches in phase.moments(client, phase.samples(client)):
             if moment.step == 0:
+                if losses:
+                    _report_epoch(phase, tensors, client)
                 if phase.until and losses and phase.until([sum(epoch) / len(epoch) for epoch in losses]):
                     break
                 losses.append([])
@@ -43,10 +45,19 @@ def _run(phase: Phase, client: Client, tensors: Tensors) -> Tensors:
             if phase.project:
                 trained = {name: phase.project(name, tensor) for name, tensor in trained.items()}
             tensors = tensors | changes | trained
+        else:
+            if losses:
+                _report_epoch(phase, tensors, client)
     if not all(map(finite, trained.values())):
         raise diverged("The weights", "not finite", phase, client)
     constant = {n: t for n, t in given.items() if network_name(n) in client.task.renormalized and n not in names}
     return tensors | constant | (prefixed("optimizer/", state) if phase.carry else {})
+
+
+def _report_epoch(phase: Phase, tensors: Tensors, client: Client) -> None:
+    if phase.on_epoch:
+        # Copies, since the network updates running statistics in place.
+        phase.on_epoch({name: tensor.detach().clone() for name, tensor in tensors.items()}, client)
 
 
 def _gradient(

@@ -77,6 +77,8 @@ def obstacle(phase: Phase) -> str | None:
     """Why a phase is left to the reference, if it is."""
     if phase.objective:
         return "an objective of its own"
+    if phase.on_epoch:
+        return "a look at every epoch"
     if phase.gradient != PLAIN_GRADIENT:
         return f"a gradient by {type(phase.gradient).__name__}"
     if not phase.view.direct:

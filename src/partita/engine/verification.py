@@ -19,7 +19,7 @@ from ..core.penalties import Proximal
 from ..core.phases import Phase
 from ..core.samples import Samples
 from ..core.schedules import CONSTANT
-from ..errors import PartitaError, ShortcutWarning
+from ..errors import PartitaError, ShortcutWarning, warn
 from ..randomness import generator
 from ..tensors import Tensors, network_name
 from . import reference
@@ -109,7 +109,7 @@ def _apart() -> Iterator[None]:
 def _warn(found: str) -> None:
     """The text is that of a sentence, or of a shortcut and what is wrong with it."""
     text = f"{found[0].upper()}{found[1:]} It is not used: results are right, but take longer. Please report this."
-    warnings.warn(text, ShortcutWarning, stacklevel=2)
+    warn(text, ShortcutWarning)
 
 
 def _probe(case: Case, count: int) -> tuple[Client, Tensors]:

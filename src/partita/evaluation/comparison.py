@@ -18,34 +18,34 @@ FEW_SEEDS = 5
 
 
 @dataclass(frozen=True)
-class Standing:
-    """A method by itself. Spreads are population standard deviations, None where there is one client or seed."""
+class MethodScores:
+    """The scores of one method. Spreads are population standard deviations, None with one client or one seed."""
 
     method: str
     mean: float
     """Over all (seed, client) pairs."""
     client_spread: float | None
-    """Of the clients, each the mean over its seeds."""
+    """Over clients, where a client's score is the mean over its seeds."""
     seed_spread: float | None
-    """Of the seeds, each the mean over its clients."""
+    """Over seeds, where a seed's score is the mean over its clients."""
     seeds: int
     clients: int
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A method less the baseline, on the pairs that both have."""
+    """The scores of a method minus those of the baseline, on the pairs that both have."""
 
     method: str
     mean: float
     interval: tuple[float, float] | None
-    """None for a single pair, of which nothing can be drawn."""
+    """None for a single pair."""
     wins: int
     ties: int
     losses: int
     p: float
     corrected: float
-    """p by Holm's step-down over all methods compared."""
+    """p after Holm's correction for the number of methods compared."""
     seeds: int
     clients: int
     pairs: int
@@ -53,19 +53,19 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All methods, each but the baseline against the baseline, and what to keep in mind when reading."""
+    """The scores of all methods, their differences to the baseline, and notes on how to read them."""
 
     baseline: str
     level: float
     lower_is_better: bool
-    standings: tuple[Standing, ...]
+    methods: tuple[MethodScores, ...]
     differences: tuple[Difference, ...]
     notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class _Grid:
-    """Scores as a table (seeds, clients); what is missing is 0 and not known."""
+    """Scores as an array (seeds, clients); missing ones are 0, and not `known`."""
 
     values: Numbers
     known: npt.NDArray[np.bool_]
@@ -95,11 +95,12 @@ def compare(
     tie: float = 0.0,
     lower_is_better: bool = False,
 ) -> Comparison:
-    """Every method by itself, and against the baseline on the (seed, client) pairs that both have.
+    """The scores of every method, and its difference to the baseline on the (seed, client) pairs that both have.
 
-    A client is taken to be the same in every seed. Wins are over clients, each the mean over its seeds; a difference
-    of no more than `tie` is a tie. The interval is the middle `level` of means of redrawn seeds and redrawn clients.
-    The test is over clients: it asks whether a difference holds among them, not whether another seed would repeat it.
+    A client is taken to be the same in every seed. Wins count clients by their mean over seeds; a difference of at most
+    `tie` is a tie. The interval holds the middle `level` of the means of bootstrap samples, in which seeds and clients
+    are drawn with replacement. The test is over clients: it asks whether the difference holds among clients, not
+    whether other seeds would repeat it.
     """
     _check(scores, baseline, level, resamples, tie)
     pairs = {name: _common(scores, name, baseline) for name in scores if name != baseline}
@@ -119,16 +120,17 @@ def compare(
         baseline=baseline,
         level=level,
         lower_is_better=lower_is_better,
-        standings=tuple(_standing(name, _grid(each)) for name, each in scores.items()),
+        methods=tuple(_method_scores(name, _grid(each)) for name, each in scores.items()),
         differences=differences,
         notes=(*_notes(differences, level), *_unpaired(scores, baseline, pairs)),
     )
 
 
 def paired_test(differences: Numbers) -> float:
-    """The two-sided p-value of Wilcoxon's signed-rank test, differences of zero left out.
+    """The two-sided p-value of Wilcoxon's signed-rank test, without differences of zero.
 
-    Where all differences have the same size there is nothing to rank: then the sign test, and 1 where all are zero.
+    Where all differences have the same size there is nothing to rank, and the sign test is used. If all are zero, it
+    is 1.
     """
     from scipy import stats
 
@@ -142,7 +144,10 @@ def paired_test(differences: Numbers) -> float:
 
 
 def holm(values: Sequence[float]) -> list[float]:
-    """P-values such that the chance of any false finding among all is kept: the smallest times how many, and so on."""
+    """P-values by Holm's step-down procedure, which controls the chance of any false finding among all tests.
+
+    The smallest of n values is multiplied by n, the next by n - 1, and so on.
+    """
     corrected = [0.0] * len(values)
     largest = 0.0
     for done, place in enumerate(sorted(range(len(values)), key=values.__getitem__)):
@@ -156,11 +161,11 @@ def _check(scores: Mapping[str, Scores], baseline: str, level: float, resamples:
     if baseline not in scores:
         raise PartitaError(unknown("method", baseline, scores))
     if not 0 < level < 1:
-        raise PartitaError(f"The level is {level}; it lies between 0 and 1, for instance 0.95.")
+        raise PartitaError(f"The level is {level}: it must be between 0 and 1, such as 0.95.")
     if resamples < 1:
-        raise PartitaError(f"{resamples} resamples; an interval needs at least one, and better 2000.")
+        raise PartitaError(f"{resamples} resamples: at least 1 is needed, and 2000 is a good number.")
     if not tie >= 0:
-        raise PartitaError(f"A tie is a difference of at most {tie}; give 0 or more.")
+        raise PartitaError(f"A tie is a difference of at most {tie}: it must be at least 0.")
     for name, each in scores.items():
         if not each:
             raise PartitaError(f"The method {name!r} has no scores.")
@@ -197,9 +202,9 @@ def _grid(scores: Scores) -> _Grid:
     return _Grid(values, known)
 
 
-def _standing(name: str, grid: _Grid) -> Standing:
+def _method_scores(name: str, grid: _Grid) -> MethodScores:
     seeds, clients = grid.values.shape
-    return Standing(
+    return MethodScores(
         method=name,
         mean=grid.mean,
         client_spread=float(grid.by_client.std()) if clients > 1 else None,
@@ -210,7 +215,7 @@ def _standing(name: str, grid: _Grid) -> Standing:
 
 
 def _interval(grid: _Grid, level: float, resamples: int, seed: int) -> tuple[float, float] | None:
-    """Seeds and clients are drawn anew, each with replacement; a pair counts as often as its seed times its client."""
+    """A bootstrap over seeds and clients: a pair counts as often as its seed was drawn times its client."""
     if grid.known.sum() == 1:
         return None
     draw = np.random.default_rng(seed)
@@ -253,7 +258,7 @@ def _difference(
 
 
 def _notes(differences: Sequence[Difference], level: float) -> list[str]:
-    """What is to be known of small samples; what holds for all methods alike is said once, without their names."""
+    """Warnings about small samples; one that holds for all methods is given once, without their names."""
     holders: dict[str, list[str]] = {}
     for each in differences:
         for note in _small(each, level, len(differences)):

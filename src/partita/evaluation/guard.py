@@ -1,4 +1,4 @@
-"""When is a personal model not to be trusted? Per client a mixture with the global one, chosen on validation data."""
+"""How does a client choose between its personal model and the global one? By its validation loss, with shrinkage."""
 
 import math
 from collections.abc import Sequence
@@ -10,13 +10,13 @@ from torch.nn import functional as F
 from ..core.objectives import Problem
 from ..errors import PartitaError
 
-WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0)
-"""Of the personal model; the rest is the global one's."""
+PERSONAL_WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0)
+"""Weights of the personal model in a mixture; the rest is the global model's."""
 PRIOR = 4.0
-"""So many validation samples of a client's own weigh as much as those of all; see docs/guard.md."""
+"""With this many validation samples, a client's own loss weighs as much as the loss of all clients."""
 
 EQUAL = 1e-6
-"""Losses that differ by no more are equal: two models that agree differ in the last bits of their mixture."""
+"""Losses that differ by no more than this count as equal: mixtures of equal models differ in their last bits."""
 
 
 def mixture(personal: Tensor, shared: Tensor, weight: float, kind: Problem) -> Tensor:
@@ -33,19 +33,20 @@ def mixture(personal: Tensor, shared: Tensor, weight: float, kind: Problem) -> T
 
 
 def choose(losses: Sequence[Sequence[float]], counts: Sequence[int], prior: float = PRIOR) -> list[int]:
-    """For each client the place of its weight, from sums of validation losses at every weight, and numbers of samples.
+    """For each client the index of its weight.
 
-    That with the smallest (n_i * loss_i + prior * loss) / (n_i + prior), where loss_i is the mean over the client's own
-    n_i samples and loss that over all clients' samples; the smallest weight among equals. A client without validation
-    data takes what is best for all.
+    `losses` are sums of validation losses, by client and weight; `counts` are the clients' numbers of validation
+    samples. A client takes the weight with the smallest (n_i * loss_i + prior * loss) / (n_i + prior), where loss_i is
+    the mean over its own n_i samples and loss the mean over all clients' samples; of equal ones the smallest weight. A
+    client without validation data takes what is best for all.
     """
     if prior < 0:
-        raise PartitaError(f"A prior of {prior} samples: it must be at least 0.")
+        raise PartitaError(f"The prior is {prior} samples: it must be at least 0.")
     total = sum(counts)
     if not total:
         raise PartitaError("No client has validation data to choose by. Set data.validation above 0.")
     population = [sum(column) / total for column in zip(*losses, strict=True)]
-    # Without own samples and without a prior there would be nothing to go by.
+    # With neither samples of its own nor a prior, a client would have no loss to compare.
     pulls = [prior if count else max(prior, 1.0) for count in counts]
     shrunk = [
         [(own + pull * common) / (count + pull) for own, common in zip(row, population, strict=True)]

@@ -7,12 +7,6 @@ from ..formatting import plain, signed
 
 DECIMALS = 12
 """Scores that differ in the last bits only, such as 0.3 - 0.2 and 0.1, are equal."""
-MODELS = {
-    "initial": "initial model",
-    "before_local": "before local training",
-    "after_local": "after local training",
-    "after_finetune": "after fine-tuning",
-}
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,11 @@ from ..engine.prefix import Tail, tail_of
 from ..errors import DivergedError, PartitaError
 from ..randomness import seeded
 from ..tensors import Tensors
+from .variants import Variant
 
 Item = TypeVar("Item")
 HeldOut = Literal["validation", "test"]
 """Roles of samples that nobody trains on."""
-Model = Literal["initial", "before_local", "after_local", "after_finetune"]
-"""initial: of a client without a state of its own; before_local: what a client has after the download; after_local:
-after its training in the round; after_finetune: before_local and then fine-tuned, where the method fine-tunes."""
 
 QUANTILES = (10, 25, 50, 75, 90)
 """Percent of clients."""
@@ -35,7 +33,7 @@ class Record:
 
     round: int
     client: int
-    model: Model
+    variant: Variant
     role: HeldOut
     count: int
     correct: int | None
@@ -75,8 +73,8 @@ def measure(algorithm: Algorithm, client: Client, tensors: Tensors, samples: Sam
 
 
 def measure_all(
-    algorithm: Algorithm, client: Client, models: Mapping[Model, Tensors], samples: Samples, batch: int
-) -> dict[Model, Measures]:
+    algorithm: Algorithm, client: Client, models: Mapping[Variant, Tensors], samples: Samples, batch: int
+) -> dict[Variant, Measures]:
     """Each model's sums. What models have in common before the layers in which they differ is computed once."""
     tail = None if algorithm.predict else _tail(algorithm, client, list(models.values()), samples, batch)
     if tail is None:
@@ -123,13 +121,15 @@ def _sums(client: Client, samples: Samples, batch: int, answer: Callable[[Tensor
     return total
 
 
-def record_of(sums: Measures, round: int, client: int, model: Model = "before_local", role: HeldOut = "test") -> Record:
+def record_of(
+    sums: Measures, round: int, client: int, variant: Variant = "before_local", role: HeldOut = "test"
+) -> Record:
     """Sums over samples, of which there may be none."""
     correct = int(sums["correct"]) if "correct" in sums else None
-    return Record(round, client, model, role, int(sums.get("count", 0)), correct, float(sums.get("loss", 0.0)))
+    return Record(round, client, variant, role, int(sums.get("count", 0)), correct, float(sums.get("loss", 0.0)))
 
 
-def used_model(algorithm: Algorithm) -> Model:
+def used_variant(algorithm: Algorithm) -> Variant:
     """The model that a method is meant to be used with."""
     return "after_finetune" if algorithm.finetune else "before_local"
 

@@ -14,13 +14,13 @@ from ..core.client import Client
 from ..core.phases import Phase, Stage
 from ..data.federation import Federation
 from ..engine.fast import FastEngine
-from ..evaluation.scores import Model, measure_all
+from ..evaluation.scores import measure_all
+from ..evaluation.variants import Variant
 from ..simulation.executors.processes import workers_of_machine
-from ..simulation.jobs import Workshop
-from ..simulation.simulate import fixed_sample, participants
+from ..simulation.experiment import Experiment
+from ..simulation.setup import Setup
 from ..simulation.traffic import traffic
 from ..tensors import Tensors
-from .experiment import Experiment
 
 BATCHES = 2, 20
 """Of the shorter and the longer calibration; what they differ by are steps alone."""
@@ -71,37 +71,33 @@ def estimate(experiment: Experiment, workers: int | None = None) -> Estimate:
     count = workers or workers_of_machine()
     stage = experiment.stages[-1]
     # Features that are kept from one trial to the next would make it look faster than it is.
-    workshop = replace(experiment.workshop(stage, {}), run_phase=FastEngine(keep_features=False))
-    algorithm, run_phase = stage.algorithm, workshop.run_phase
+    setup = replace(Setup.of(experiment, stage, experiment.weights), run_phase=FastEngine(keep_features=False))
+    algorithm, run_phase = stage.algorithm, setup.run_phase
     data = experiment.data
     trainers = [client for client in range(len(data)) if client not in data.newcomers]
-    rounds = [
-        [trainers[at] for at in participants(len(trainers), experiment.participation, workshop.moment(number))]
-        for number in range(min(ROUNDS, experiment.rounds))
-    ]
-    chosen = rounds[0]
-    evaluated = fixed_sample(len(data), experiment.evaluation_clients)
+    rounds = [setup.participants(setup.moment(number)) for number in range(min(ROUNDS, experiment.rounds))]
+    chosen, evaluated = rounds[0], setup.evaluated
     typical = sorted(trainers, key=data.size)[len(trainers) // 2]
-    state = initial_state(algorithm, workshop.server_client(), data.sizes)
-    first = workshop.with_state(typical, {}, state, workshop.moment(0))
+    state = initial_state(algorithm, setup.server_client(), data.sizes)
+    first = setup.with_state(typical, {}, setup.download(state, typical, setup.moment(0)), setup.moment(0))
     [trained] = client_round(algorithm, [_short(first, BATCHES[0])], run_phase)
     # As it is in later rounds: some methods do less in the first.
-    later = workshop.moment(min(1, experiment.rounds - 1))
+    later = setup.moment(min(1, experiment.rounds - 1))
     client = enter(algorithm, replace(first, own=trained.own, moment=later))
 
     def with_data_of(number: int) -> Client:
-        return replace(client, id=number, train=workshop.client(number, later).train)
+        return replace(client, id=number, train=setup.client(number, later).train)
 
     learning = _calibrate(client, algorithm.phases, lambda each: client_round(algorithm, [each], run_phase))
     tuning = _calibrate(client, algorithm.finetune, lambda each: personalize(algorithm, [each], run_phase))
     each = {number: learning.of(with_data_of(number)) for number in {*chain.from_iterable(rounds)}}
     training = [[each[number] for number in some] for some in rounds]
     # A client is one worker's.
-    together = [max(sum(costs) / count, *costs) for costs in training]
+    together = [max(sum(costs) / count, *costs) for costs in training if costs]
     measuring = [tuning.of(with_data_of(number)) for number in evaluated] if algorithm.finetune else []
-    learned, started = _seconds_per_sample(workshop, client, trained)
+    learned, started = _seconds_per_sample(setup, client, trained)
     evaluation = sum(measuring) + learned * _held_out(data, chosen) + started * _held_out(data, evaluated)
-    serving = _serving(workshop, state, trained, len(chosen))
+    serving = _serving(setup, state, trained, len(chosen))
     every = experiment.evaluate_every
     evaluations = len(
         {*range(every, experiment.rounds + 1, every), experiment.rounds} if every else {experiment.rounds}
@@ -172,18 +168,18 @@ def _steps(stages: Sequence[Stage], client: Client) -> int:
     return sum(stage.steps_taken(client) for stage in stages if isinstance(stage, Phase))
 
 
-def _seconds_per_sample(workshop: Workshop, client: Client, trained: Trained) -> tuple[float, float]:
+def _seconds_per_sample(setup: Setup, client: Client, trained: Trained) -> tuple[float, float]:
     """Of measuring what a client learned; and of measuring what it begins the next round with."""
-    algorithm, samples = workshop.algorithm, workshop.data[client.id].test.take(slice(0, EVALUATED))
-    models: dict[Model, Tensors] = {"before_local": begin(algorithm, client)}
+    algorithm, samples = setup.algorithm, setup.data[client.id].test.take(slice(0, EVALUATED))
+    models: dict[Variant, Tensors] = {"before_local": begin(algorithm, client)}
     if kept_names(algorithm, client.task, client.initial):
         models["initial"] = begin(algorithm, replace(client, own={}))
     if algorithm.finetune:
-        [models["after_finetune"]] = personalize(algorithm, [_short(client, BATCHES[0])], workshop.run_phase)
+        [models["after_finetune"]] = personalize(algorithm, [_short(client, BATCHES[0])], setup.run_phase)
 
-    def measure(models: Mapping[Model, Tensors]) -> object:
+    def measure(models: Mapping[Variant, Tensors]) -> object:
         fresh = samples.alone(client.task.layout, client.task.device)
-        return measure_all(algorithm, client, models, fresh, workshop.evaluation_batch)
+        return measure_all(algorithm, client, models, fresh, setup.experiment.evaluation_batch)
 
     learned = _seconds(partial(measure, {"after_local": trained.tensors}))
     started = _seconds(partial(measure, models))
@@ -194,14 +190,14 @@ def _held_out(data: Federation, clients: Iterable[int]) -> int:
     return sum(len(data.roles[client]["validation"]) + len(data.roles[client]["test"]) for client in clients)
 
 
-def _serving(workshop: Workshop, state: Tensors, trained: Trained, updates: int) -> float:
+def _serving(setup: Setup, state: Tensors, trained: Trained, updates: int) -> float:
     """Aggregation takes time by the update; what the server trains itself does not."""
 
     def aggregate(count: int) -> object:
         some = [replace(trained.update, client=number) for number in range(count)]
-        return server_round(workshop.algorithm, state, some, workshop.moment(0), holder, workshop.run_phase)
+        return server_round(setup.algorithm, state, some, setup.moment(0), holder, setup.run_phase)
 
-    holder, few = workshop.server_client(), min(updates, UPDATES)
+    holder, few = setup.server_client(), min(updates, UPDATES)
     one, all_of_them = _seconds(partial(aggregate, 1)), _seconds(partial(aggregate, few))
     return one + max(all_of_them - one, 0.0) / max(few - 1, 1) * (updates - 1)
 

@@ -4,6 +4,7 @@ A function's keyword arguments (or a dataclass's fields) are its settings: names
 there, so that nothing is declared twice.
 """
 
+import collections.abc
 import dataclasses
 import inspect
 import types
@@ -16,6 +17,7 @@ from ..core.algorithm import Algorithm
 from ..core.optimizers import OPTIMIZERS, SGD, Optimizer
 from ..core.schedules import Schedule
 from ..core.selectors import Selector
+from ..core.server import Server
 from ..data.federation import Federation, default_split, federate
 from ..data.pool import Pool
 from ..data.split import Split
@@ -74,7 +76,9 @@ def convert(kind: Any, value: object, where: str, default: object = inspect.Para
     if origin is Literal:
         if value not in get_args(kind):
             raise PartitaError(f"{where}: {unknown('value', str(value), map(str, get_args(kind)))}")
-        return value
+        return _untrusted(value)
+    if origin is collections.abc.Mapping and isinstance(value, Mapping):
+        return {str(key): convert(get_args(kind)[1], each, f"{where}.{key}") for key, each in value.items()}
     if origin is tuple and isinstance(value, list):
         inner = get_args(kind)
         kinds = [inner[0]] * len(value) if inner[-1] is ... else inner
@@ -84,8 +88,13 @@ def convert(kind: Any, value: object, where: str, default: object = inspect.Para
     if dataclasses.is_dataclass(kind) and isinstance(value, Mapping):
         return _dataclass(kind, value, where, default)
     if isinstance(kind, type) and isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
-        return value
+        return _untrusted(value)
     raise PartitaError(f"{where}: {value!r} is not {_describe(kind)}.")
+
+
+def _untrusted(value: object) -> object:
+    """A setting itself, without a word on where it came from."""
+    return str(value) if isinstance(value, registry.Trusted) else value
 
 
 def _one_of(kinds: tuple[Any, ...], value: object, where: str, default: object) -> Any:
@@ -145,10 +154,18 @@ def _algorithm(value: object, where: str, default: object) -> Algorithm:
     """Without a name, changes of the default algorithm's settings."""
     made: Algorithm
     if isinstance(value, Mapping) and "name" not in value and isinstance(default, Algorithm):
-        make = registry.get("algorithms", default.name)
+        make = registry.get("algorithms", registry.Trusted(default.made_by))
         made = make(**{**default.settings, **arguments(make, value, where, defaults=default.settings)})
     else:
         made = named("algorithms", value, where)
+    return made
+
+
+def _server(value: object, where: str, default: object) -> Server:
+    """Without a name, settings of plain averaging."""
+    if isinstance(value, Mapping) and "name" not in value:
+        value = {"name": "averaging", **value}
+    made: Server = named("servers", value, where)
     return made
 
 
@@ -158,11 +175,23 @@ def _split(value: object, where: str, default: object) -> Split:
 
 
 def _federation(value: object, where: str, default: object) -> Federation:
+    return value if isinstance(value, Federation) else federation_of(value, where)
+
+
+def federation_of(value: object, where: str) -> Federation:
     """`name` and what the source of that name takes make a pool; the rest says how it is divided."""
-    if isinstance(value, Federation):
-        return value
+    name, given = _name_and_rest(value, where)
     found = pool_and_division(value, where)
-    return found if isinstance(found, Federation) else federate(found[0], **found[1])
+    settings = {"name": name, **given}
+    if isinstance(found, Federation):
+        return dataclasses.replace(found, settings=settings)
+    pool, division = found
+    split = division.setdefault("split", default_split(pool))
+    # A split of one's own is found again by the path that was given, and not by its name.
+    told = given.get("split")
+    path = told.get("name", split.name) if isinstance(told, Mapping) else told or split.name
+    settings["split"] = {"name": path, **split.settings}
+    return dataclasses.replace(federate(pool, **division), settings=settings)
 
 
 def pool_and_division(value: object, where: str) -> Federation | tuple[Pool, dict[str, Any]]:
@@ -206,6 +235,7 @@ _CONVERSIONS: dict[Any, Callable[[object, str, object], Any]] = {
     Optimizer: _optimizer,
     SGD: _sgd,
     Algorithm: _algorithm,
+    Server: _server,
     Federation: _federation,
     Split: _split,
     Factory: _model,

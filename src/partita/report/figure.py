@@ -20,7 +20,7 @@ def figure(
 ) -> Html:
     """A chart and the table of what it shows; `beside` puts the two side by side where there is room."""
     caption = [tag("strong", title), *([tag("span", note)] if note else []), *([legend] if legend else [])]
-    numbers = table(titles, rows, label=title) if beside else details("Numbers", titles, rows)
+    numbers = html_table(titles, rows, label=title) if beside else details("Numbers", titles, rows)
     return tag("figure", tag("figcaption", *caption), chart, numbers, class_="beside" if beside else None)
 
 
@@ -31,10 +31,10 @@ def key(entries: Sequence[tuple[str, str]]) -> Html:
 
 
 def details(summary: str, titles: Sequence[str], rows: Rows) -> Html:
-    return tag("details", tag("summary", summary), table(titles, rows, label=summary))
+    return tag("details", tag("summary", summary), html_table(titles, rows, label=summary))
 
 
-def table(titles: Sequence[str], rows: Rows, *, label: str, class_: str | None = None) -> Html:
+def html_table(titles: Sequence[str], rows: Rows, *, label: str, class_: str | None = None) -> Html:
     """The first column names the row, the others are its values. It scrolls by itself where it is too wide."""
     head = tag("thead", tag("tr", *(tag("th", title, scope="col") for title in titles)))
     lines = (tag("tr", tag("th", row[0], scope="row"), *(tag("td", cell) for cell in row[1:])) for row in rows)

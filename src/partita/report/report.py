@@ -1,44 +1,19 @@
 """How does a report come about? Runs are read, sections written, and the file put in place as a whole."""
 
+import importlib
 import os
+import pkgutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..errors import PartitaError
 from ..formatting import amount, listed
+from . import sections
+from .figure import Section
 from .markup import Html, tag
 from .page import page
-from .sections.cost import cost
-from .sections.curves import curves
-from .sections.gains import gains
-from .sections.guard import guard
-from .sections.headline import headline
-from .sections.hurt import hurt
-from .sections.labels import labels
-from .sections.network import network
-from .sections.overview import overview
-from .sections.paired import paired
-from .sections.personalization import personalization
-from .sections.provenance import provenance
-from .sections.similarity import similarity
 from .study import Study, study
-
-SECTIONS = (
-    overview,
-    headline,
-    paired,
-    curves,
-    gains,
-    hurt,
-    guard,
-    labels,
-    network,
-    personalization,
-    similarity,
-    cost,
-    provenance,
-)
 
 
 def write_report(folders: Sequence[Path], path: Path) -> Path:
@@ -63,31 +38,37 @@ def write_report(folders: Sequence[Path], path: Path) -> Path:
     return path
 
 
+def found_sections() -> list[Callable[[Study], Section | None]]:
+    """The function of each file in the folder `sections`, named after its file, in the order of their `PLACE`."""
+    names = [each.name for each in pkgutil.iter_modules(sections.__path__)]
+    modules = [(name, importlib.import_module(f"{sections.__name__}.{name}")) for name in names]
+    return [getattr(module, name) for name, module in sorted(modules, key=lambda each: each[1].PLACE)]
+
+
 def report(found: Study) -> str:
-    sections = [made for section in SECTIONS if (made := section(found))]
-    return page(_title(found), _subtitle(found), _banners(found), sections, _footer(found))
+    written = [made for section in found_sections() if (made := section(found))]
+    return page(_title(found), _subtitle(found), _banners(found), written, _footer(found))
 
 
 def _title(found: Study) -> str:
-    data = listed(list(dict.fromkeys(view.about["data"] for view in found.views)))
+    data = listed(list(dict.fromkeys(run.record.data for run in found.runs)))
     several = len(found.methods) > 1
     return f"{amount(len(found.methods), 'method') if several else found.methods[0].name} on {data}"
 
 
 def _subtitle(found: Study) -> str:
-    views = found.views
-    last = max(view.about.get("ended") or view.about["started"] for view in views)
-    runs = amount(len(views), "run")
-    return f"Partita report of {runs}, {'ended' if not _unfinished(found) else 'started'} {last[:10]}"
+    last = max(run.record.ended or run.record.started for run in found.runs)
+    happened = "started" if _unfinished(found) else "ended"
+    return f"Partita report of {amount(len(found.runs), 'run')}, {happened} {last[:10]}"
 
 
 def _unfinished(found: Study) -> list[str]:
     return [
-        f"{method.name}, seed {each.view.seed}: {each.view.done} of {each.view.about['rounds']} rounds "
-        f"({each.view.about['status']}). Continue with: partita resume {each.view.folder}"
+        f"{method.name}, seed {each.run.seed}: {each.run.done} of {each.run.record.rounds} rounds "
+        f"({each.run.record.status}). Continue with: partita resume {each.run.folder}"
         for method in found.methods
         for each in method.replicas
-        if not each.view.finished
+        if not each.run.finished
     ]
 
 
@@ -106,7 +87,7 @@ def _banners(found: Study) -> list[Html]:
                 role="note",
             )
         )
-    oracles = list(dict.fromkeys(view.about["label"] for view in found.views if view.about["oracle_validation"]))
+    oracles = list(dict.fromkeys(run.record.label for run in found.runs if run.record.oracle_validation))
     if oracles:
         words = f"{listed(oracles)}: test data were handed out as validation data. Compare with no other result."
         banners.append(tag("div", tag("strong", "Oracle. "), words, class_="banner", role="note"))
@@ -114,6 +95,6 @@ def _banners(found: Study) -> list[Html]:
 
 
 def _footer(found: Study) -> str:
-    versions = dict.fromkeys(str(view.about["environment"]["packages"].get("partita")) for view in found.views)
-    made = f"Made by Partita from {amount(len(found.views), 'run')} of version {listed(list(versions))}."
+    versions = dict.fromkeys(str(run.record.environment["packages"].get("partita")) for run in found.runs)
+    made = f"Made by Partita from {amount(len(found.runs), 'run')} of version {listed(list(versions))}."
     return f"{made} Nothing in this file is loaded from elsewhere."

@@ -1,4 +1,4 @@
-"""How does much become little? Evenly spread items stand for all."""
+"""Which items stand for many? Some that are evenly spread."""
 
 from collections.abc import Sequence
 from typing import TypeVar
@@ -17,6 +17,6 @@ def evenly(items: Sequence[Item], most: int) -> list[Item]:
     return [items[round(place * (len(items) - 1) / (most - 1))] for place in range(most)]
 
 
-def told(shown: int, total: int, what: str) -> str:
-    """That not everything is shown; nothing where it is."""
+def part_shown(shown: int, total: int, what: str) -> str:
+    """A sentence that only a part is shown; empty where everything is."""
     return "" if shown >= total else f"{shown:,} of {total:,} {what} are shown, evenly spread."

@@ -8,11 +8,13 @@ from statistics import fmean
 from typing import Any
 
 from ..errors import PartitaError
+from ..evaluation.gains import Gain
 from ..evaluation.metric import Metric
-from ..evaluation.scores import Model, Record, Summary
-from ..runs.gains import Gain, gains_over, named_baselines, over_floor
+from ..evaluation.scores import Record, Summary
+from ..evaluation.variants import Variant
+from ..runs.gains import gains_over, named_baselines, over_floor
 from ..runs.grouping import grouped
-from ..runs.view import View, view
+from ..runs.stored import StoredRun, read_run
 
 BASELINES = ("local", "global", "global + fine-tune")
 """In the order in which they are told."""
@@ -24,17 +26,17 @@ LIKE_BASELINES = {"local": "local", "fedavg": "global"}
 class Replica:
     """One run and one of its models, on clients that train."""
 
-    view: View
-    model: Model
+    run: StoredRun
+    variant: Variant
 
     @property
     def last(self) -> dict[int, Record]:
         """By client, on test data, after the last round that was evaluated."""
-        return self.view.tested(self.model)
+        return self.run.tested(self.variant)
 
     @property
     def summary(self) -> Summary | None:
-        return self.view.summaries().get(self.model)
+        return self.run.summaries().get(self.variant)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,14 +59,14 @@ class Method:
         return [summary for each in self.replicas if (summary := each.summary)]
 
     @property
-    def view(self) -> View:
+    def run(self) -> StoredRun:
         """What holds for all replicas alike can be read from the first."""
-        return self.replicas[0].view
+        return self.replicas[0].run
 
-    def over(self, reference: str) -> list[tuple[View, Gain]]:
+    def over(self, reference: str) -> list[tuple[StoredRun, Gain]]:
         """Each run that is measured against the reference, and its gain."""
         return [
-            (each.view, known[reference])
+            (each.run, known[reference])
             for each, known in zip(self.replicas, self.gains, strict=True)
             if reference in known
         ]
@@ -77,14 +79,14 @@ class Method:
         gains = self.gains_over(reference)
         return fmean(gains) if gains else None
 
-    def hurt(self, reference: str) -> tuple[int, int]:
+    def hurt_count(self, reference: str) -> tuple[int, int]:
         """How many (seed, client) pairs are worse off than with the reference, and of how many."""
         several = [each for _, each in self.over(reference)]
         return sum(len(each.hurt) for each in several), sum(len(each.clients) for each in several)
 
     def analyses(self, name: str) -> list[Any]:
         """What was found out about its runs under that name."""
-        return [each.view.analyses[name] for each in self.replicas if each.view.analyses.get(name)]
+        return [each.run.analyses[name] for each in self.replicas if each.run.analyses.get(name)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,17 +101,17 @@ class Study:
     notes: tuple[str, ...] = field(default=())
 
     @property
-    def views(self) -> list[View]:
-        return [replica.view for method in self.methods for replica in method.replicas]
+    def runs(self) -> list[StoredRun]:
+        return [replica.run for method in self.methods for replica in method.replicas]
 
     @property
     def seeds(self) -> list[int]:
-        return sorted({replica.view.seed for method in self.methods for replica in method.replicas})
+        return sorted({replica.run.seed for method in self.methods for replica in method.replicas})
 
     @property
-    def floors(self) -> list[tuple[View, Gain]]:
+    def floors(self) -> list[tuple[StoredRun, Gain]]:
         """Runs with a floor, and their gains over it."""
-        return [(each, found) for each in self.views if (found := over_floor(each))]
+        return [(each, found) for each in self.runs if (found := over_floor(each))]
 
     def having(self, name: str) -> list[tuple[Method, list[Any]]]:
         """Methods with an analysis of that name, and what it holds for each run."""
@@ -120,38 +122,40 @@ def study(folders: Sequence[Path]) -> Study:
     """Read runs and the baselines that they name."""
     if not folders:
         raise PartitaError("A report needs at least one run.")
-    views = [view(folder) for folder in dict.fromkeys(map(_resolved, folders))]
-    metrics = sorted({each.about["metric"] for each in views})
+    runs = [read_run(folder) for folder in dict.fromkeys(map(_resolved, folders))]
+    metrics = sorted({each.record.metric for each in runs})
     if len(metrics) > 1:
         raise PartitaError(f"Runs of different metrics cannot be reported together: {', '.join(metrics)}.")
     lost: list[str] = []
-    read = {each.folder: each for each in views}
-    references = {each.folder: _references(each, views, read, lost) for each in views}
+    read = {each.folder: each for each in runs}
+    references = {each.folder: _references(each, runs, read, lost) for each in runs}
     methods = tuple(
         Method(name, number, tuple(map(replica, runs)), tuple(_gains(each, references[each.folder]) for each in runs))
-        for number, (name, runs) in enumerate(grouped(views).items())
+        for number, (name, runs) in enumerate(grouped(runs).items())
     )
     named = {name for known in references.values() for name in known}
     names = (*(name for name in BASELINES if name in named), *sorted(named - set(BASELINES)))
-    reported = {(each.folder, each.about["model"]) for each in views}
+    reported = {(each.folder, each.record.variant) for each in runs}
     baselines = _baselines(references.values(), reported, len(methods))
     return Study(Metric(metrics[0]), methods, baselines, names, (*_divisions(methods), *lost))
 
 
-def replica(of: View) -> Replica:
+def replica(of: StoredRun) -> Replica:
     """With the model that its method is meant to be used with."""
-    return Replica(of, of.about["model"])
+    return Replica(of, of.record.variant)
 
 
-def _gains(of: View, references: Mapping[str, Replica]) -> dict[str, Gain]:
-    return gains_over(of, {name: (each.view, each.model) for name, each in references.items()})
+def _gains(of: StoredRun, references: Mapping[str, Replica]) -> dict[str, Gain]:
+    return gains_over(of, {name: (each.run, each.variant) for name, each in references.items()})
 
 
 def _resolved(folder: Path) -> Path:
     return Path(os.path.normpath(folder))
 
 
-def _references(of: View, views: Sequence[View], read: dict[Path, View], lost: list[str]) -> dict[str, Replica]:
+def _references(
+    of: StoredRun, runs: Sequence[StoredRun], read: dict[Path, StoredRun], lost: list[str]
+) -> dict[str, Replica]:
     """The baselines that a run names, or those among the runs reported that can serve as such.
 
     `read` holds the runs that were read; those that cannot be are put into `lost`.
@@ -161,23 +165,23 @@ def _references(of: View, views: Sequence[View], read: dict[Path, View], lost: l
     if named.found:
         return {name: Replica(*each) for name, each in named.found.items()}
     return {
-        LIKE_BASELINES[other.about["label"]]: replica(other)
-        for other in views
-        if other.about["label"] in LIKE_BASELINES
+        LIKE_BASELINES[other.record.label]: replica(other)
+        for other in runs
+        if other.record.label in LIKE_BASELINES
         and other is not of
-        and (other.about["fingerprint"], other.seed) == (of.about["fingerprint"], of.seed)
+        and (other.record.fingerprint, other.seed) == (of.record.fingerprint, of.seed)
     }
 
 
 def _baselines(
-    references: Iterable[Mapping[str, Replica]], reported: set[tuple[Path, str]], first: int
+    references: Iterable[Mapping[str, Replica]], reported: set[tuple[Path, Variant]], first: int
 ) -> tuple[Method, ...]:
     """Each run once, however many methods are measured against it."""
     found: dict[str, dict[Path, Replica]] = {}
     for known in references:
         for name, each in known.items():
-            if (each.view.folder, each.model) not in reported:
-                found.setdefault(name, {})[each.view.folder] = each
+            if (each.run.folder, each.variant) not in reported:
+                found.setdefault(name, {})[each.run.folder] = each
     return tuple(
         Method(name, first + number, tuple(runs.values()), tuple({} for _ in runs))
         for number, (name, runs) in enumerate(found.items())
@@ -186,7 +190,7 @@ def _baselines(
 
 def _divisions(methods: Sequence[Method]) -> list[str]:
     """Clients of the same number must be the same clients, for whatever is paired."""
-    found = {replica.view.about["fingerprint"] for method in methods for replica in method.replicas}
+    found = {replica.run.record.fingerprint for method in methods for replica in method.replicas}
     if len(found) == 1:
         return []
     return [

@@ -1,6 +1,5 @@
 """How is a comparison written down? For a terminal, as CSV, Markdown or LaTeX."""
 
-import csv
 import io
 import re
 from collections.abc import Callable
@@ -8,49 +7,54 @@ from dataclasses import asdict, fields
 from typing import Literal, get_args
 
 from ..errors import PartitaError, unknown
-from ..evaluation.comparison import Comparison, Difference, Standing
+from ..evaluation.comparison import Comparison, Difference, MethodScores
+from ..runs.export import write_csv
 
 Form = Literal["terminal", "csv", "markdown", "latex"]
 
 
-def table(comparison: Comparison, form: Form, *, percent: bool = False) -> str:
-    """The comparison as text; `percent` is for scores that are shares. CSV holds the plain numbers, without notes."""
+def comparison_text(comparison: Comparison, form: Form, *, percent: bool = False) -> str:
+    """A comparison as a table; `percent` is for scores that are shares. CSV holds the plain numbers, without notes."""
     if form not in get_args(Form):
         raise PartitaError(unknown("form of a table", form, get_args(Form)))
     if form == "csv":
         return _csv(comparison)
-    rows = cells(comparison, percent=percent)
+    rows = _cells(comparison, percent=percent)
     write: dict[str, Callable[[list[list[str]], list[str]], str]] = {
         "terminal": _plain,
         "markdown": _markdown,
         "latex": _latex,
     }
-    return write[form](rows, remarks(comparison, percent=percent))
+    return write[form](rows, _remarks(comparison, percent=percent))
 
 
-def cells(comparison: Comparison, *, percent: bool = False) -> list[list[str]]:
+def _cells(comparison: Comparison, *, percent: bool = False) -> list[list[str]]:
     """Rows of a table for people, the first of them the titles."""
     found = {each.method: each for each in comparison.differences}
     titles = ["method", "mean ± over clients", "over seeds", "difference", "p", "p (Holm)", "win/tie/loss"]
     rows = [titles]
-    for standing in comparison.standings:
+    for each in comparison.methods:
         mean, client_spread, seed_spread = (
-            _number(value, percent) for value in (standing.mean, standing.client_spread, standing.seed_spread)
+            _number(value, percent) for value in (each.mean, each.client_spread, each.seed_spread)
         )
-        row = [" ".join(standing.method.split()), f"{mean} ± {client_spread}", seed_spread]
-        rows.append(row + (_against(found[standing.method], percent) if standing.method in found else ["-"] * 4))
+        row = [_one_line(each.method), f"{mean} ± {client_spread}", seed_spread]
+        rows.append(row + (_against(found[each.method], percent) if each.method in found else ["-"] * 4))
     return rows
 
 
-def remarks(comparison: Comparison, *, percent: bool = False) -> list[str]:
+def _remarks(comparison: Comparison, *, percent: bool = False) -> list[str]:
     """What the numbers of a table are, and what to keep in mind."""
     unit = " Scores in percent." if percent else ""
     better = "less" if comparison.lower_is_better else "more"
     return [
         f"Difference: the method less {comparison.baseline}, with a {100 * comparison.level:g} % interval; "
         f"{better} is better.{unit}",
-        *comparison.notes,
+        *map(_one_line, comparison.notes),
     ]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _number(value: float | None, percent: bool, sign: str = "") -> str:
@@ -77,19 +81,18 @@ def _chance(p: float) -> str:
 
 def _csv(comparison: Comparison) -> str:
     found = {each.method: each for each in comparison.differences}
-    own = [field.name for field in fields(Standing)]
+    own = [field.name for field in fields(MethodScores)]
     names = ["difference", "low", "high", "wins", "ties", "losses", "p", "corrected", "pairs"]
-    written = io.StringIO()
-    writer = csv.DictWriter(written, [*own, *names], restval="", extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    for standing in comparison.standings:
-        row = asdict(standing)
-        if standing.method in found:
-            other = found[standing.method]
+    rows = []
+    for each in comparison.methods:
+        row = asdict(each)
+        if other := found.get(each.method):
             low, high = other.interval or (None, None)
             # The method's own numbers of seeds and clients stand before those that it shares with the baseline.
             row = asdict(other) | row | {"difference": other.mean, "low": low, "high": high}
-        writer.writerow(row)
+        rows.append([row.get(name) for name in (*own, *names)])
+    written = io.StringIO()
+    write_csv(written, [*own, *names], rows)
     return written.getvalue()
 
 
@@ -112,7 +115,9 @@ def _markdown(rows: list[list[str]], remarks: list[str]) -> str:
 
 
 def _marked(text: str) -> str:
-    return re.sub(r"([\\`*_|<>])", r"\\\1", text)
+    """Text that Markdown shows as it is: without emphasis, links (addresses included), HTML or further columns."""
+    marked = re.sub(r"([\\`*_|<>\[\]~@])", r"\\\1", text)
+    return re.sub(r"(?i)(https?|ftp)://|www\.", lambda found: found[0].replace(":", "\\:").replace(".", "\\."), marked)
 
 
 LATEX = {

@@ -1,6 +1,5 @@
 """How is a run's database opened? For writing under a lock; for reading also where nothing can be written."""
 
-import fcntl
 import os
 import sqlite3
 import time
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import quote
 
+from filelock import lock_descriptor
 from safetensors import SafetensorError
 
 from ..errors import PartitaError
@@ -49,30 +49,30 @@ def _connect_to_read_only(path: Path) -> sqlite3.Connection:
 
 
 def lock(folder: Path) -> IO[str]:
+    """The lock of a folder, held until the file that is returned is closed, or until its process ends.
+
+    A forked process inherits it: that process closing its copy leaves the lock as it is.
+    """
     try:
         file = (folder / "lock").open("a")
         try:
-            _claim(file)
+            _claim(file, folder)
         except BaseException:
             file.close()
             raise
-    except BlockingIOError:
-        raise BusyError(f"Another process is working on {folder}. Wait for it, or stop it.") from None
     except OSError as problem:
         raise PartitaError(f"Cannot write to {folder}: {problem.strerror}.") from problem
     return file
 
 
-def _claim(file: IO[str]) -> None:
-    """Take the lock; the workers of a process that was killed hold it for a moment longer."""
+def _claim(file: IO[str], folder: Path) -> None:
+    """Take the lock. Workers of a process that was killed hold it until they notice, so this waits for a moment."""
     until = time.monotonic() + PATIENCE
-    while True:
-        try:
-            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.02)
+    # The descriptor is locked, not a path: closing it is all that is needed to give the lock back, also by a kill.
+    while not lock_descriptor(file.fileno(), blocking=False):
+        if time.monotonic() > until:
+            raise BusyError(f"Another process is working on {folder}. Wait for it, or stop it.")
+        time.sleep(0.02)
 
 
 @contextmanager

@@ -1,144 +1,61 @@
-"""How is a finished run looked into? With the analyses that apply, on its stored models; what is found is kept."""
+"""How is a run looked into? By analyses of its stored models; what they find is kept in the run."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-from ..core.optimizers import SGD
-from ..errors import PartitaError, unknown
-from ..evaluation.analyses.common import common_test
-from ..evaluation.analyses.embedding import embedding
-from ..evaluation.analyses.finetuning import Tuning, finetuning, tuning_of
-from ..evaluation.analyses.inside_outside import inside_outside
-from ..evaluation.analyses.similarity import similarity
-from ..evaluation.analyses.subject import Subject
-from ..evaluation.analyses.without_head import without_head
-from .models import StoredClients, stored_clients
-from .store import Store
-
-OnClient = Callable[[str, int, int], None]
-"""Is told the name of an analysis, how many clients it has looked at, and of how many."""
-
-
-@dataclass(frozen=True)
-class Scope:
-    """How much is looked at."""
-
-    clients: int = 100
-    """At most; of more a fixed sample."""
-    epochs: int | None = None
-    """Of fine-tuning; by default as many as the method's own, or 5."""
-    lr: float | None = None
-    """Of fine-tuning, by SGD with momentum 0.9; by default the method's own optimizer, or 0.001."""
-    compared_clients: int = 50
-    """Whose models are compared with each other: what that holds grows with clients, layers and samples squared."""
-    common_samples: int = 2000
-    probe_samples: int = 200
-    map_samples: int = 1000
+from ..errors import PartitaError
+from ..evaluation.analysis import Analysis, Result, declared
+from ..evaluation.population import Population
+from ..simulation.events import Analysed
+from ..simulation.executors.inline import one_thread
+from .clients import stored_clients
+from .session import Session
 
 
 @dataclass(frozen=True)
 class Evaluated:
-    """What was found by name, and why nothing was found by the other names."""
+    """What analyses found, by name, and why others found nothing."""
 
-    found: dict[str, Any] = field(default_factory=dict)
+    found: dict[str, Result] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, eq=False)
-class _Looked:
-    """The clients that an analysis looks at, and who is told."""
+def evaluate(session: Session, analyses: Sequence[Analysis] | None = None, *, lenient: bool = False) -> Evaluated:
+    """Apply analyses to a run that is done, by default all that apply, and keep each result as soon as it is there.
 
-    stored: StoredClients
-    scope: Scope
-    name: str
-    on_client: OnClient
-
-    def subjects(self, most: int | None = None) -> Iterator[Subject]:
-        """One after another, so that few are in memory at a time."""
-        chosen = self.stored.sample(min(self.scope.clients, most or self.scope.clients))
-        for done, subject in enumerate(chosen.values(), 1):
-            yield subject
-            self.on_client(self.name, done, len(chosen))
-
-    @property
-    def batch(self) -> int:
-        return self.stored.workshop.evaluation_batch
-
-
-def _finetuning(looked: _Looked) -> dict[str, Any]:
-    own, scope = tuning_of(looked.stored.algorithm), looked.scope
-    optimizer = own.optimizer if scope.lr is None else SGD(scope.lr, momentum=0.9)
-    epochs = own.epochs if scope.epochs is None else scope.epochs
-    return finetuning(looked.subjects(), Tuning(epochs, optimizer, own.penalty), looked.batch)
-
-
-def _without_head(looked: _Looked) -> dict[str, Any]:
-    _need_classes(looked)
-    return without_head(looked.subjects(), looked.batch)
-
-
-def _inside_outside(looked: _Looked) -> dict[str, Any]:
-    _need_classes(looked)
-    common = common_test(looked.stored.data, looked.scope.common_samples)
-    return inside_outside(looked.subjects(), common, looked.batch)
-
-
-def _similarity(looked: _Looked) -> dict[str, Any]:
-    probe = common_test(looked.stored.data, looked.scope.probe_samples)
-    return similarity(looked.subjects(looked.scope.compared_clients), probe, looked.batch)
-
-
-def _embedding(looked: _Looked) -> dict[str, Any]:
-    _need_classes(looked)
-    clients = len(looked.stored.sample(looked.scope.clients))
-    return embedding(looked.subjects(), max(looked.scope.map_samples // clients, 1), looked.batch)
-
-
-ANALYSES: dict[str, Callable[[_Looked], dict[str, Any]]] = {
-    "finetuning": _finetuning,
-    "without_head": _without_head,
-    "inside_outside": _inside_outside,
-    "similarity": _similarity,
-    "embedding": _embedding,
-}
-
-
-def evaluate(
-    folder: Path,
-    names: Sequence[str] | None = None,
-    scope: Scope | None = None,
-    on_client: OnClient = lambda name, done, total: None,
-) -> Evaluated:
-    """Look into a run with the named analyses, or with all that apply, and keep each as soon as it is made.
-
-    What was named and does not apply is an error; otherwise it is left out, and the reason is told.
+    An analysis that is given and does not apply is an error, unless `lenient`: then it is left out, with the reason.
     """
-    for name in names or ():
-        if name not in ANALYSES:
-            raise PartitaError(unknown("analysis", name, ANALYSES))
-    scope = scope or Scope()
-    if scope.clients < 1:
-        raise PartitaError(f"{scope.clients} clients: at least 1 is needed.")
-    with Store.open(folder) as store:
-        store.need_done()
-    stored = stored_clients(folder)
+    session.need_done()
     made = Evaluated()
-    for name in names or ANALYSES:
+    for analysis in declared("asked").values() if analyses is None else analyses:
         try:
-            found = ANALYSES[name](_Looked(stored, scope, name, on_client))
+            made.found[analysis.name] = analyse(session, analysis)
         except PartitaError as problem:
-            if names:
+            if not lenient and analyses is not None:
                 raise
-            made = replace(made, left_out={**made.left_out, name: str(problem)})
-            continue
-        with Store.open(folder, write=True) as store:
-            store.add_analysis(name, found)
-        made = replace(made, found={**made.found, name: found})
+            made.left_out[analysis.name] = str(problem)
     return made
 
 
-def _need_classes(looked: _Looked) -> None:
-    if looked.stored.data.kind != "classification":
-        raise PartitaError(f"{looked.stored.data.name} has no classes.")
+def analyse(session: Session, analysis: Analysis) -> Result:
+    """Apply one analysis to a run that is done, and keep the result."""
+    session.need_done()
+    with ExitStack() as opened, one_thread():
+        population = replace(
+            stored_clients(session),
+            open=partial(_open, session, opened),
+            on_client=lambda done, total: session.on_event(Analysed(analysis.name, done, total)),
+        )
+        found = analysis(population)
+    session.store.add_analysis(analysis.name, found)
+    return found
+
+
+def _open(session: Session, opened: ExitStack, folder: Path) -> Population:
+    """The clients of another run that is done."""
+    beside = opened.enter_context(session.beside(folder))
+    beside.need_done()
+    return stored_clients(beside)

@@ -5,22 +5,33 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, fields
 from pathlib import Path
+from typing import IO
 
 from ..errors import PartitaError
 from ..evaluation.scores import Record
 from ..simulation.traffic import Traffic
 from .store import Store
-from .view import View
+from .stored import StoredRun
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""A cell of text that begins so is a formula to a spreadsheet, which would run it."""
 
 
-def export_csv(view: View, folder: Path) -> list[Path]:
+def export_csv(run: StoredRun, folder: Path) -> list[Path]:
     """metrics.csv, traffic.csv and rounds.csv; returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    return [
-        _write(folder / "metrics.csv", [field.name for field in fields(Record)], map(astuple, view.records)),
-        _write(folder / "traffic.csv", [field.name for field in fields(Traffic)], map(astuple, view.traffic)),
-        _write(folder / "rounds.csv", ["round", "seconds", "participants"], view.rounds),
-    ]
+    tables: dict[str, tuple[Sequence[str], Iterable[Sequence[object]]]] = {
+        "metrics": _by_client(run, Record, run.records),
+        "traffic": _by_client(run, Traffic, run.traffic),
+        "rounds": (["round", "seconds", "participants"], run.rounds),
+    }
+    written = []
+    for name, (columns, rows) in tables.items():
+        path = folder / f"{name}.csv"
+        with path.open("w", newline="", encoding="utf-8") as file:
+            write_csv(file, columns, rows)
+        written.append(path)
+    return written
 
 
 def export_manifest(run: Path, path: Path) -> Path:
@@ -28,14 +39,22 @@ def export_manifest(run: Path, path: Path) -> Path:
     with Store.open(run) as store:
         manifest = store.manifest
         if manifest is None:
-            raise PartitaError(f"{run} does not keep its division: {store.about['division']}.")
+            raise PartitaError(f"{run} does not keep its division: {store.record.division}.")
     path.write_text(json.dumps(manifest), encoding="utf-8")
     return path
 
 
-def _write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Path:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(columns)
-        writer.writerows(rows)
-    return path
+def write_csv(file: IO[str], columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Text that a spreadsheet would run as a formula is put behind an apostrophe."""
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow([f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell for cell in row])
+
+
+def _by_client(
+    run: StoredRun, kind: type[Record] | type[Traffic], found: Iterable[Record | Traffic]
+) -> tuple[list[str], list[tuple[object, ...]]]:
+    """Columns and rows, with the client's name beside its number."""
+    rows = [(*astuple(each), run.record.name_of(each.client)) for each in found]
+    return [*(each.name for each in fields(kind)), "name"], rows

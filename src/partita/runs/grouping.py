@@ -1,28 +1,52 @@
 """Which runs are replicas of each other? Those that differ in the seed alone."""
 
+import json
 from collections.abc import Mapping, Sequence
+from itertools import count
 from typing import Any
 
-from .view import View
+from ..experiment.description import flat
+from .stored import StoredRun
 
 
-def grouped(views: Sequence[View]) -> dict[str, list[View]]:
-    """Runs that differ in the seed alone belong together; methods of the same name are told apart by a folder."""
-    alike: dict[str, list[View]] = {}
-    for each in views:
-        alike.setdefault(repr((each.about["label"], _unseeded(each.about["settings"]))), []).append(each)
-    labels = [runs[0].about["label"] for runs in alike.values()]
-    places = [runs[0].folder if len(runs) == 1 else runs[0].folder.parent for runs in alike.values()]
-    short = [place.name for place in places]
-    names = [
-        label if labels.count(label) == 1 else f"{label} ({name if name and short.count(name) == 1 else place})"
-        for label, name, place in zip(labels, short, places, strict=True)
-    ]
-    return {name: sorted(runs, key=lambda each: each.seed) for name, runs in zip(names, alike.values(), strict=True)}
+def grouped(runs: Sequence[StoredRun]) -> dict[str, list[StoredRun]]:
+    """Runs that differ in the seed alone belong together; every run is in one group.
+
+    A group is named after its method. Where several groups are of one method, the settings in which they differ follow:
+    `fedper optimizer.lr=0.01`.
+    """
+    alike: dict[str, list[StoredRun]] = {}
+    for run in runs:
+        key = json.dumps([run.record.label, _unseeded(run.record.experiment)], sort_keys=True)
+        alike.setdefault(key, []).append(run)
+    groups = list(alike.values())
+    names = _names([group[0] for group in groups])
+    return {name: sorted(group, key=lambda run: run.seed) for name, group in zip(names, groups, strict=True)}
 
 
-def _unseeded(settings: Mapping[str, Any]) -> list[tuple[str, object]]:
-    data = settings.get("data")
-    named = {"name": data} if isinstance(data, str) else dict(data or {})
-    rest = {key: value for key, value in settings.items() if key not in ("seed", "data")}
-    return sorted({**rest, "data": sorted((key, repr(value)) for key, value in named.items() if key != "seed")}.items())
+def _names(firsts: Sequence[StoredRun]) -> list[str]:
+    labels = [run.record.label for run in firsts]
+    names = []
+    for run, label in zip(firsts, labels, strict=True):
+        rivals = [dict(flat(_unseeded(other.record.experiment))) for other in firsts if other.record.label == label]
+        own = dict(flat(_unseeded(run.record.experiment)))
+        keys = sorted({key for rival in rivals for key in rival.keys() | own.keys() if rival.get(key) != own.get(key)})
+        settings = [f"{key.removeprefix('algorithm.')}={own.get(key, 'default')}" for key in keys]
+        names.append(" ".join([label, *settings]))
+    return _numbered(names)
+
+
+def _numbered(names: Sequence[str]) -> list[str]:
+    """Names that occur once as they are, others with a number: objects of one name may differ in their source."""
+    found: list[str] = []
+    for name in names:
+        numbered = (f"{name} ({number})" for number in count(1))
+        candidates = (each for each in numbered if each not in found and each not in names)
+        found.append(next(candidates) if names.count(name) > 1 else name)
+    return found
+
+
+def _unseeded(experiment: Mapping[str, Any]) -> dict[str, Any]:
+    """An experiment's description without the seeds of its run and of its division."""
+    data = {key: value for key, value in (experiment["data"] or {}).items() if key != "seed"}
+    return {**{key: value for key, value in experiment.items() if key != "seed"}, "data": data}

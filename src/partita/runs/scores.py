@@ -5,22 +5,30 @@ from collections.abc import Iterable, Sequence
 from ..errors import PartitaError
 from ..evaluation.comparison import Scores
 from .grouping import grouped
-from .view import View
+from .stored import StoredRun
 
 
-def scores_of(views: Sequence[View]) -> dict[str, Scores]:
+def scores_of(runs: Sequence[StoredRun]) -> dict[str, Scores]:
     """Each method's test score by (seed, client), of the model it is meant to be used with, after its last round.
 
     Runs that differ in the seed alone belong together; other settings of the same method get a name of their own.
     """
-    for view in views:
-        if not view.finished:
-            raise PartitaError(f"{view.folder} is not done. Continue it with: partita resume {view.folder}")
-    if len(metrics := {view.about["metric"] for view in views}) > 1:
+    for run in runs:
+        if not run.finished:
+            raise PartitaError(f"{run.folder} is not done. Continue it with: partita resume {run.folder}")
+    if len(metrics := {run.record.metric for run in runs}) > 1:
         raise PartitaError(f"Runs of different metrics cannot be compared: {', '.join(sorted(metrics))}.")
-    return {name: pooled(runs) for name, runs in grouped(views).items()}
+    return {name: pooled(group) for name, group in grouped(runs).items()}
 
 
-def pooled(runs: Iterable[View]) -> Scores:
-    """Of one method under several seeds."""
-    return {(view.seed, client): score for view in runs for client, score in view.scores().items()}
+def pooled(runs: Iterable[StoredRun]) -> Scores:
+    """The scores of one method under several seeds. Runs that would hide each other are an error."""
+    found: dict[tuple[int, int], float] = {}
+    for run in runs:
+        for client, score in run.scores().items():
+            if found.setdefault((run.seed, client), score) != score:
+                raise PartitaError(
+                    f"{run.folder} has other scores than another run of the same method and seed {run.seed}: their data "
+                    "or versions differ. Compare one of them at a time."
+                )
+    return found

@@ -3,7 +3,6 @@
 from collections import OrderedDict
 from collections.abc import Iterator, MutableMapping
 
-from ..simulation.traffic import size
 from ..tensors import Tensors
 from .store import Store
 
@@ -78,4 +77,4 @@ class States(MutableMapping[int, Tensors]):
 
 
 def _bytes(tensors: Tensors) -> int:
-    return sum(size(tensor) for tensor in tensors.values())
+    return sum(tensor.nbytes for tensor in tensors.values())

@@ -1,12 +1,13 @@
-"""Where does a run live? In a SQLite database, in which a commit lands as a whole or not at all."""
+"""Where is a run kept? In a SQLite database, in which a commit lands as a whole or not at all."""
 
 import json
 import os
 import sqlite3
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
-from dataclasses import astuple, fields
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,27 +15,53 @@ from ..errors import PartitaError
 from ..evaluation.scores import Record
 from ..simulation.traffic import Traffic
 from ..tensors import Tensors
-from .blobs import checked, checksum, pack, unpack
+from .blobs import checked, checksum, joined, pack, parts_of, unpack
 from .database import DATABASE, connect, explained, lock
+from .folders import need_new
+from .record import FORMAT, RunRecord
 
-FORMAT = 3
 UNFINISHED = "new.sqlite"
+SERVER = -1
+"""The server's place among the clients."""
 SCHEMA = """
-CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE record (key TEXT PRIMARY KEY, value TEXT NOT NULL, checksum TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE analyses (name TEXT PRIMARY KEY, value TEXT NOT NULL, checksum TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE division (manifest BLOB NOT NULL, checksum TEXT NOT NULL);
 CREATE TABLE rounds (stage TEXT, round INTEGER, seconds REAL, participants INTEGER, PRIMARY KEY (stage, round));
 CREATE TABLE metrics (
-    stage TEXT, round INTEGER, client INTEGER, model TEXT, role TEXT, count INTEGER, correct INTEGER, loss REAL
+    stage TEXT, round INTEGER, client INTEGER, variant TEXT, role TEXT, count INTEGER, correct INTEGER, loss REAL
 );
 CREATE TABLE traffic (stage TEXT, round INTEGER, client INTEGER, "group" TEXT, down INTEGER, up INTEGER);
-CREATE TABLE server (stage TEXT PRIMARY KEY, round INTEGER NOT NULL, state BLOB NOT NULL, checksum TEXT NOT NULL);
-CREATE TABLE clients (
-    stage TEXT, client INTEGER, round INTEGER NOT NULL, own BLOB NOT NULL, checksum TEXT NOT NULL,
-    PRIMARY KEY (stage, client)
-);
-CREATE TABLE analyses (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE division (manifest BLOB NOT NULL);
+CREATE TABLE commits (stage TEXT, round INTEGER, states INTEGER NOT NULL, checksum TEXT NOT NULL,
+    PRIMARY KEY (stage, round));
+CREATE TABLE states (stage TEXT, client INTEGER, round INTEGER NOT NULL, parts INTEGER NOT NULL,
+    PRIMARY KEY (stage, client));
+CREATE TABLE parts (stage TEXT, client INTEGER, part INTEGER, bytes BLOB NOT NULL, checksum TEXT NOT NULL,
+    PRIMARY KEY (stage, client, part));
 CREATE INDEX metrics_by_round ON metrics (stage, round);
+CREATE INDEX traffic_by_round ON traffic (stage, round);
 """
+RECORD, ANALYSES = "SELECT key, value, checksum FROM record", "SELECT name, value, checksum FROM analyses"
+NUMBERS = {
+    "rounds": ("round", "seconds", "participants"),
+    "metrics": tuple(each.name for each in fields(Record)),
+    "traffic": tuple(each.name for each in fields(Traffic)),
+}
+"""Tables of numbers, and their columns beside the stage."""
+
+
+@dataclass(frozen=True)
+class Commit:
+    """Whole rounds of a stage, up to `round`: the server's state and what clients keep after it, and all numbers."""
+
+    stage: str
+    round: int = 0
+    state: Tensors = field(default_factory=dict)
+    own: Mapping[int, Tensors] = field(default_factory=dict)
+    rounds: tuple[tuple[int, float, int], ...] = ()
+    """Number, seconds and participants of each."""
+    records: tuple[Record, ...] = ()
+    traffic: tuple[Traffic, ...] = ()
 
 
 class Store:
@@ -48,30 +75,34 @@ class Store:
     def create(
         cls,
         folder: Path,
-        about: Mapping[str, object],
+        record: RunRecord,
         analyses: Mapping[str, object] | None = None,
         manifest: Mapping[str, object] | None = None,
     ) -> "Store":
-        """A new run; `about` and `analyses` are kept as JSON by key, the manifest of its division compressed."""
+        """A new run, with the manifest of its division."""
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as problem:
             raise PartitaError(f"Cannot make the run's folder {folder}: {problem.strerror}.") from problem
-        rows = [(key, json.dumps(value)) for key, value in {"format": FORMAT, **about}.items()]
-        found = [(name, json.dumps(value)) for name, value in (analyses or {}).items()]
-        divisions = [] if manifest is None else [(zlib.compress(json.dumps(manifest).encode()),)]
+        values = {"format": FORMAT, **record.as_dict()}
+        divisions = [] if manifest is None else [zlib.compress(json.dumps(manifest).encode())]
         held = lock(folder)
         try:
-            if (folder / DATABASE).exists():
-                raise PartitaError(f"{folder} holds a run already. Continue it with: partita resume {folder}")
+            need_new(folder)
             # Made under another name, so that a run is there as a whole or not at all.
             for rest in folder.glob(f"{UNFINISHED}*"):
                 rest.unlink()
             with explained(folder), closing(connect(folder, UNFINISHED, write=True)) as connection:
                 connection.executescript(SCHEMA)
-                connection.executemany("INSERT INTO about VALUES (?, ?)", rows)
-                connection.executemany("INSERT INTO analyses VALUES (?, ?)", found)
-                connection.executemany("INSERT INTO division VALUES (?)", divisions)
+                connection.execute("BEGIN")
+                connection.executemany("INSERT INTO record VALUES (?, ?, ?)", map(_row, values, values.values()))
+                found = analyses or {}
+                connection.executemany("INSERT INTO analyses VALUES (?, ?, ?)", map(_row, found, found.values()))
+                connection.executemany(
+                    "INSERT INTO division VALUES (?, ?)", [(blob, checksum(blob)) for blob in divisions]
+                )
+                connection.execute("COMMIT")
+                _need_whole_file(connection)
             os.replace(folder / UNFINISHED, folder / DATABASE)
             return cls(folder, connect(folder, write=True), held)
         except BaseException:
@@ -90,19 +121,23 @@ class Store:
                 held.close()
             raise
         try:
-            found = store.about.get("format")
-            if found != FORMAT:
-                raise PartitaError(f"{folder} was written in format {found}; this version reads format {FORMAT}.")
+            _ = store.record
         except BaseException:
             store.close()
             raise
         return store
 
     def close(self) -> None:
-        self.closed = True
-        self._connection.close()
+        if not self.closed:
+            self.closed = True
+            self._connection.close()
+            self.release()
+
+    def release(self) -> None:
+        """Let another process write; from now on this one only reads."""
         if self._lock:
             self._lock.close()
+            self._lock = None
 
     def __enter__(self) -> "Store":
         return self
@@ -110,112 +145,153 @@ class Store:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @property
-    def about(self) -> dict[str, Any]:
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """All that is read within is of one moment, whatever another process commits meanwhile."""
         with explained(self.folder):
-            return {key: json.loads(value) for key, value in self._rows("SELECT key, value FROM about")}
+            self._connection.execute("BEGIN")
+            try:
+                yield
+            finally:
+                # Some errors end a transaction by themselves.
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
 
     @property
-    def done(self) -> bool:
-        return bool(self.about["status"] == "done")
+    def record(self) -> RunRecord:
+        with explained(self.folder):
+            return RunRecord.read(self._older() or self.values(RECORD), str(self.folder))
 
-    def need_done(self) -> None:
-        if not self.done:
-            status = self.about["status"]
-            raise PartitaError(f"{self.folder} is not done ({status}). Continue it with: partita resume {self.folder}")
-
-    def note(self, key: str, value: object) -> None:
-        with explained(self.folder), self._connection:
-            self._connection.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (key, json.dumps(value)))
+    def note(self, **changes: object) -> None:
+        """Change fields of the record."""
+        with self._writing() as connection:
+            connection.executemany(
+                "INSERT OR REPLACE INTO record VALUES (?, ?, ?)", map(_row, changes, changes.values())
+            )
 
     @property
     def analyses(self) -> dict[str, Any]:
         """What was found out about the run beside its metrics, by name."""
         with explained(self.folder):
-            return {name: json.loads(value) for name, value in self._rows("SELECT name, value FROM analyses")}
+            return self.values(ANALYSES)
 
     def add_analysis(self, name: str, value: object) -> None:
-        with explained(self.folder), self._connection:
-            self._connection.execute("INSERT OR REPLACE INTO analyses VALUES (?, ?)", (name, json.dumps(value)))
+        with self._writing() as connection:
+            connection.execute("INSERT OR REPLACE INTO analyses VALUES (?, ?, ?)", _row(name, value))
 
     @property
     def manifest(self) -> dict[str, Any] | None:
         """The division of the data, where it is kept."""
         with explained(self.folder):
-            for (blob,) in self._rows("SELECT manifest FROM division"):
-                try:
-                    found: dict[str, Any] = json.loads(zlib.decompress(blob))
-                except zlib.error as problem:
-                    raise ValueError(str(problem)) from problem
+            for blob, expected in self.select("SELECT manifest, checksum FROM division"):
+                found: dict[str, Any] = json.loads(zlib.decompress(checked(blob, expected, "the division")))
                 return found
         return None
 
-    def commit(
-        self,
-        stage: str,
-        round: int,
-        state: Tensors,
-        own: Mapping[int, Tensors],
-        rounds: Iterable[tuple[int, float, int]],
-        records: Sequence[Record],
-        traffic: Sequence[Traffic],
-    ) -> None:
+    def commit(self, commit: Commit) -> None:
         """Everything up to a round, in one transaction."""
-        with explained(self.folder), self._connection as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            found = connection.execute("SELECT round FROM server WHERE stage = ?", (stage,)).fetchone()
-            if found and found[0] >= round:
+        stage = commit.stage
+        with self._writing() as connection:
+            found = connection.execute(
+                "SELECT round FROM states WHERE stage = ? AND client = ?", (stage, SERVER)
+            ).fetchone()
+            if found and found[0] >= commit.round:
                 # An interruption between a commit and its noting: these rounds are in already.
                 return
-            row = (stage, round, *_with_checksum(state))
-            connection.execute("INSERT OR REPLACE INTO server VALUES (?, ?, ?, ?)", row)
-            rows = ((stage, client, round, *_with_checksum(tensors)) for client, tensors in own.items())
-            connection.executemany("INSERT OR REPLACE INTO clients VALUES (?, ?, ?, ?, ?)", rows)
-            connection.executemany("INSERT INTO rounds VALUES (?, ?, ?, ?)", [(stage, *each) for each in rounds])
-            connection.executemany(
-                "INSERT INTO metrics VALUES (?, ?, ?, ?, ?, ?, ?, ?)", [(stage, *astuple(each)) for each in records]
-            )
-            connection.executemany(
-                "INSERT INTO traffic VALUES (?, ?, ?, ?, ?, ?)", [(stage, *astuple(each)) for each in traffic]
+            for client, tensors in ((SERVER, commit.state), *commit.own.items()):
+                parts = [(stage, client, *part) for part in parts_of(pack(tensors))]
+                connection.execute("DELETE FROM parts WHERE stage = ? AND client = ?", (stage, client))
+                connection.executemany("INSERT INTO parts VALUES (?, ?, ?, ?, ?)", parts)
+                connection.execute(
+                    "INSERT OR REPLACE INTO states VALUES (?, ?, ?, ?)", (stage, client, commit.round, len(parts))
+                )
+            numbers: dict[str, list[tuple[Any, ...]]] = {
+                "rounds": list(commit.rounds),
+                "metrics": list(map(attrgetter(*NUMBERS["metrics"]), commit.records)),
+                "traffic": list(map(attrgetter(*NUMBERS["traffic"]), commit.traffic)),
+            }
+            for table, rows in numbers.items():
+                places = ", ".join("?" * (1 + len(NUMBERS[table])))
+                connection.executemany(f"INSERT INTO {table} VALUES ({places})", [(stage, *row) for row in rows])
+            connection.execute(
+                "INSERT INTO commits SELECT ?, ?, count(*), ? FROM states WHERE stage = ?",
+                (stage, commit.round, checksum_of_rows(numbers.values()), stage),
             )
 
     def server(self, stage: str) -> tuple[int, Tensors] | None:
         """The round that was committed last, and the server's state then."""
-        for number, blob, expected in self._rows("SELECT round, state, checksum FROM server WHERE stage = ?", stage):
-            with explained(self.folder):
-                return number, unpack(checked(blob, expected))
+        for (number,) in self.select("SELECT round FROM states WHERE stage = ? AND client = ?", stage, SERVER):
+            state = self.own(stage, SERVER)
+            return None if state is None else (number, state)
         return None
 
     def own(self, stage: str, client: int) -> Tensors | None:
-        query = "SELECT own, checksum FROM clients WHERE stage = ? AND client = ?"
-        for blob, expected in self._rows(query, stage, client):
-            with explained(self.folder):
-                return unpack(checked(blob, expected))
+        """What a client keeps."""
+        with explained(self.folder):
+            found = self.packed(stage, client)
+            return None if found is None else unpack(found)
+
+    def packed(self, stage: str, client: int) -> bytes | None:
+        """A state as it is stored, compared with its checksums."""
+        with explained(self.folder):
+            for (count,) in self.select("SELECT parts FROM states WHERE stage = ? AND client = ?", stage, client):
+                query = "SELECT part, bytes, checksum FROM parts WHERE stage = ? AND client = ? ORDER BY part"
+                who = "the server" if client == SERVER else f"client {client}"
+                return joined(self.select(query, stage, client), count, f"the state of {who} ({stage})")
         return None
 
     def clients(self, stage: str) -> list[int]:
-        return [client for (client,) in self._rows("SELECT client FROM clients WHERE stage = ? ORDER BY client", stage)]
+        query = "SELECT client FROM states WHERE stage = ? AND client != ? ORDER BY client"
+        return [client for (client,) in self.select(query, stage, SERVER)]
 
     def records(self, stage: str) -> list[Record]:
-        return [Record(*row) for row in self._rows(_select(Record, "metrics"), stage)]
+        return [Record(*row) for row in self.numbers("metrics", stage)]
 
     def traffic(self, stage: str) -> list[Traffic]:
-        return [Traffic(*row) for row in self._rows(_select(Traffic, "traffic"), stage)]
+        return [Traffic(*row) for row in self.numbers("traffic", stage)]
 
     def rounds(self, stage: str) -> list[tuple[int, float, int]]:
-        query = "SELECT round, seconds, participants FROM rounds WHERE stage = ? ORDER BY round"
-        return [(number, seconds, count) for number, seconds, count in self._rows(query, stage)]
+        return [(number, seconds, count) for number, seconds, count in self.numbers("rounds", stage)]
 
-    def _rows(self, query: str, *values: object) -> list[Any]:
+    def numbers(self, table: str, stage: str, rounds: tuple[int, int] | None = None) -> list[Any]:
+        """Rows of a table of numbers, in the order in which they came; of all rounds, or from one to another."""
+        columns = ", ".join(f'"{column}"' for column in NUMBERS[table])
+        query = f"SELECT {columns} FROM {table} WHERE stage = ?{' AND round BETWEEN ? AND ?' if rounds else ''}"
+        return self.select(f"{query} ORDER BY rowid", stage, *(rounds or ()))
+
+    def select(self, query: str, *values: object) -> list[Any]:
         with explained(self.folder):
             return self._connection.execute(query, values).fetchall()
 
+    def values(self, query: str) -> dict[str, Any]:
+        """JSON by key, compared with its checksum."""
+        found = self.select(query)
+        return {key: json.loads(checked(str(value).encode(), expected, key)) for key, value, expected in found}
 
-def _select(kind: type[Record] | type[Traffic], table: str) -> str:
-    columns = ", ".join(f'"{field.name}"' for field in fields(kind))
-    return f"SELECT {columns} FROM {table} WHERE stage = ? ORDER BY rowid"
+    def _older(self) -> dict[str, Any] | None:
+        """What is known of a run of formats up to 3."""
+        if not self.select("SELECT name FROM sqlite_master WHERE type = 'table' AND name = 'about'"):
+            return None
+        return {key: json.loads(value) for key, value in self.select("SELECT key, value FROM about")}
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with explained(self.folder), self._connection as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            yield connection
 
 
-def _with_checksum(tensors: Tensors) -> tuple[bytes, str]:
-    blob = pack(tensors)
-    return blob, checksum(blob)
+def _row(key: str, value: object) -> tuple[str, str, str]:
+    text = json.dumps(value)
+    return key, text, checksum(text.encode())
+
+
+def checksum_of_rows(tables: Iterable[Sequence[Sequence[object]]]) -> str:
+    return checksum(json.dumps(list(tables)).encode())
+
+
+def _need_whole_file(connection: sqlite3.Connection) -> None:
+    """Everything must be in the file itself, and not in a log beside it that keeps its old name."""
+    busy, left, moved = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    if busy or left != moved:
+        raise sqlite3.OperationalError("the new database could not be completed")

@@ -1,6 +1,5 @@
 """Is the set-up sound? What makes no sense is refused, what is another method than its name says is warned of."""
 
-import warnings
 from collections.abc import Iterable, Sequence
 
 from torch import nn
@@ -11,7 +10,7 @@ from ..core.client import Client
 from ..core.phases import Phase
 from ..core.task import Task
 from ..data.federation import Federation
-from ..errors import DegenerateWarning, PartitaError
+from ..errors import PartitaError, warn
 
 
 def check_algorithm(algorithm: Algorithm, client: Client) -> None:
@@ -30,13 +29,13 @@ def check_algorithm(algorithm: Algorithm, client: Client) -> None:
         if isinstance(phase.epochs, int) and phase.epochs < 0:
             raise PartitaError(f"{algorithm.label}: training {phase.train} for {phase.epochs} epochs. Set at least 0.")
     if all(stage.epochs == 0 for stage in algorithm.phases if isinstance(stage, Phase)):
-        _warn(f"{algorithm.label}: no phase of a round lasts an epoch, so that nothing is learned. Set epochs above 0.")
+        warn(f"{algorithm.label}: no phase of a round lasts an epoch, so that nothing is learned. Set epochs above 0.")
     if algorithm.personal is not None:
         personal = algorithm.personal(network, frozenset(network.parameters))
         if not personal:
-            _warn(f"{algorithm.name}: nothing is personal, which makes it FedAvg. Choose a part to keep personal.")
+            warn(f"{algorithm.name}: nothing is personal, which makes it FedAvg. Choose a part to keep personal.")
         elif len(personal) == len(network.parameters):
-            _warn(f"{algorithm.name}: everything is personal, which makes it local training. Choose a part to share.")
+            warn(f"{algorithm.name}: everything is personal, which makes it local training. Choose a part to share.")
 
 
 def check_agreement(algorithm: Algorithm, first: Client, others: Iterable[Client]) -> None:
@@ -86,7 +85,7 @@ def check_data(algorithm: Algorithm, task: Task, sizes: Sequence[int], batching:
                 "minimum size of 2, or use group norm."
             )
     if algorithm.refinement and int(algorithm.refinement.fraction * sum(sizes)) == 0:
-        _warn(
+        warn(
             f"{algorithm.label}: a fraction of {algorithm.refinement.fraction} of {sum(sizes)} samples is none, so "
             "that the server learns nothing. Raise the fraction."
         )
@@ -94,7 +93,7 @@ def check_data(algorithm: Algorithm, task: Task, sizes: Sequence[int], batching:
     least = min(size for size in range(batching.size * needed + 1) if _batches(size, batching, task) >= needed)
     idle = [client for client, size in enumerate(sizes) if size < least]
     if idle:
-        _warn(
+        warn(
             f"{algorithm.name}: a step takes {needed} batches; {_clients(idle)} with fewer will not train. "
             "Take smaller batches."
         )
@@ -102,8 +101,6 @@ def check_data(algorithm: Algorithm, task: Task, sizes: Sequence[int], batching:
 
 def check_evaluation(data: Federation, task: Task, batch: int) -> None:
     """Somebody must have test data, and every batch of them must be one that the network can answer."""
-    if batch < 1:
-        raise PartitaError(f"An evaluation in batches of {batch} samples: the size must be at least 1.")
     if not any(len(roles["test"]) for roles in data.roles):
         raise PartitaError("No client has test samples. Split the data with a part for testing.")
     flat = any(isinstance(m, nn.BatchNorm1d) and not m.track_running_stats for m in task.module.modules())
@@ -121,7 +118,3 @@ def _batches(samples: int, batching: Batching, task: Task) -> int:
 def _clients(clients: Sequence[int]) -> str:
     listed = ", ".join(map(str, clients[:10])) + (", ..." if len(clients) > 10 else "")
     return f"{len(clients)} client{'s' if len(clients) > 1 else ''} ({listed})"
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, DegenerateWarning, stacklevel=4)

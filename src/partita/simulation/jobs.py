@@ -1,41 +1,29 @@
-"""What is done for clients in a round? They train, wait or are measured: each alone, so that any process can do it."""
+"""What is done for clients in a round? They train, are absent or are evaluated: each alone, so that any process can."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
-from torch import nn
-
-from ..core.algorithm import Algorithm, RunPhase, absent_round, begin, client_round, enter, kept_names, personalize
-from ..core.batching import Batching
+from ..core.algorithm import absent_round, begin, client_round, enter, kept_names, personalize
 from ..core.client import Client
 from ..core.samples import Samples
 from ..core.server import Update
-from ..data.federation import Federation
-from ..evaluation.scores import HeldOut, Model, Record, measure_all, record_of
+from ..evaluation.scores import HeldOut, Record, measure_all, record_of
+from ..evaluation.variants import Variant
 from ..randomness import Moment
 from ..tensors import Tensors
-from .tasks import Tasks, facts_for
+from .setup import Setup
 from .traffic import Traffic, traffic
 
-Deed = Literal["train", "wait", "measure"]
+SAMPLES_PER_JOB = 512
+"""Small clients are put together up to so many samples."""
+PARAMETERS_PER_SAMPLE = 10_000
+"""To copy so many parameters takes about as long as to learn from a sample."""
 
 
 @dataclass(frozen=True)
-class Job:
-    """Something to do for some clients, with what each of them keeps."""
-
-    deed: Deed
-    clients: Sequence[int]
-    own: Sequence[Tensors]
-    moment: Moment
-    measured: bool = False
-    """Whether what was trained is measured too."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What was done for one client: what it keeps, what it sends, and how good its models are."""
+class ClientResult:
+    """What a job made of one client: what it keeps, what it sends, and how good its models are."""
 
     client: int
     own: Tensors | None = None
@@ -45,107 +33,116 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Workshop:
-    """What stays the same over the rounds of a simulation."""
+class Job(ABC):
+    """Work for some clients, with what each of them keeps and receives."""
 
-    algorithm: Algorithm
-    tasks: Tasks
-    data: Federation
-    rounds: int
-    seed: int
-    batching: Batching
-    evaluation_batch: int
-    oracle_validation: bool
-    run_phase: RunPhase
+    clients: Sequence[int]
+    own: Sequence[Tensors]
+    received: Sequence[Tensors]
+    moment: Moment
 
-    def do(self, job: Job, state: Tensors) -> list[Outcome]:
-        """A job, given the server's state."""
-        clients = [
-            self.with_state(number, own, state, job.moment) for number, own in zip(job.clients, job.own, strict=True)
+    @abstractmethod
+    def run(self, setup: Setup) -> Iterator[ClientResult]: ...
+
+    def participants(self, setup: Setup) -> list[Client]:
+        return [
+            setup.with_state(number, own, received, self.moment)
+            for number, own, received in zip(self.clients, self.own, self.received, strict=True)
         ]
-        return list(getattr(self, "_" + job.deed)(clients, job))
 
-    def moment(self, number: int) -> Moment:
-        return Moment(round=number, rounds=self.rounds, seed=self.seed)
 
-    def client(self, number: int, moment: Moment) -> Client:
-        """A client as an algorithm sees it: without test data, unless the protocol openly hands it out."""
-        data, task = self.data[number], self.tasks[number]
-        return Client(
-            id=number,
-            task=task,
-            train=data.train.alone(task.layout, task.device),
-            validation=(data.test if self.oracle_validation else data.validation).alone(task.layout, task.device),
-            moment=moment,
-            batching=self.batching,
-        )
+@dataclass(frozen=True)
+class Train(Job):
+    """A round of clients that take part."""
 
-    def with_state(self, number: int, own: Tensors, state: Tensors, moment: Moment) -> Client:
-        client = self.client(number, moment)
-        received = self.algorithm.server.download(state, number, moment)
-        return replace(client, own=client.task.place(own), received=client.task.place(received))
+    evaluated: bool = False
+    """Whether the models right after training are measured."""
 
-    @property
-    def weights(self) -> int:
-        """How many numbers the network of a client has."""
-        return sum(tensor.numel() for tensor in self.tasks[0].weights.values())
-
-    @property
-    def different(self) -> Sequence[int]:
-        """Clients whose network may be another than the first one's."""
-        if self.tasks.same or isinstance(self.tasks.model, nn.Module):
-            return ()
-        first = facts_for(self.tasks.model, self.data, 0)
-        return [at for at in range(1, len(self.data)) if facts_for(self.tasks.model, self.data, at) != first]
-
-    def server_client(self) -> Client:
-        """The server in a client's place, with the sample of training data that it holds."""
-        task, refinement = self.tasks[0], self.algorithm.refinement
-        held = (
-            self.data.sample_of_training(refinement.fraction, self.seed)
-            if refinement
-            else self.data.samples.take(slice(0))
-        ).alone(task.layout, task.device)
-        return Client(-1, task, held, held.take(slice(0)), self.moment(0), self.batching)
-
-    def _train(self, clients: Sequence[Client], job: Job) -> Iterator[Outcome]:
-        for client, each in zip(clients, client_round(self.algorithm, clients, self.run_phase), strict=True):
-            records = self._records(client, {"after_local": each.tensors}, job.moment) if job.measured else []
+    def run(self, setup: Setup) -> Iterator[ClientResult]:
+        clients = self.participants(setup)
+        for client, each in zip(clients, client_round(setup.algorithm, clients, setup.run_phase), strict=True):
+            records = _records(setup, client, {"after_local": each.tensors}, self.moment) if self.evaluated else []
             # The server and the store are in main memory, wherever clients are.
             update = replace(
-                each.update, values=_home(each.update.values), mask=each.update.mask and _home(each.update.mask)
+                each.update, values=_on_cpu(each.update.values), mask=each.update.mask and _on_cpu(each.update.mask)
             )
-            yield Outcome(client.id, _home(each.own), update, traffic(client, update), records)
-
-    def _wait(self, clients: Sequence[Client], job: Job) -> Iterator[Outcome]:
-        for client, own in zip(clients, absent_round(self.algorithm, clients, self.run_phase), strict=True):
-            yield Outcome(client.id, _home(own))
-
-    def _measure(self, clients: Sequence[Client], job: Job) -> Iterator[Outcome]:
-        """Every model of the method on every client's validation and test data, after the round before."""
-        moment = replace(job.moment, round=job.moment.round - 1)
-        for client in clients:
-            client = enter(self.algorithm, client)
-            models: dict[Model, Tensors] = {"before_local": begin(self.algorithm, client)}
-            if kept_names(self.algorithm, client.task, client.initial):
-                models["initial"] = begin(self.algorithm, replace(client, own={}))
-            if self.algorithm.finetune:
-                [models["after_finetune"]] = personalize(self.algorithm, [client], self.run_phase)
-            yield Outcome(client.id, records=self._records(client, models, moment))
-
-    def _records(self, client: Client, models: Mapping[Model, Tensors], moment: Moment) -> list[Record]:
-        data, task = self.data[client.id], client.task
-        roles: dict[HeldOut, Samples] = {"validation": data.validation, "test": data.test}
-        return [
-            record_of(sums, moment.round + 1, client.id, model, role)
-            for role, samples in roles.items()
-            if len(samples)
-            for model, sums in measure_all(
-                self.algorithm, client, models, samples.alone(task.layout, task.device), self.evaluation_batch
-            ).items()
-            if sums["count"]
-        ]
+            yield ClientResult(client.id, _on_cpu(each.own), update, traffic(client, update), records)
 
 
-def _home(tensors: Tensors) -> Tensors:
+@dataclass(frozen=True)
+class StayAway(Job):
+    """A round of clients that do not take part, where the method asks something of them."""
+
+    def run(self, setup: Setup) -> Iterator[ClientResult]:
+        clients = self.participants(setup)
+        for client, own in zip(clients, absent_round(setup.algorithm, clients, setup.run_phase), strict=True):
+            yield ClientResult(client.id, _on_cpu(own))
+
+
+@dataclass(frozen=True)
+class Evaluate(Job):
+    """Every model of the method on clients' validation and test data, after the round before this moment."""
+
+    def run(self, setup: Setup) -> Iterator[ClientResult]:
+        algorithm = setup.algorithm
+        moment = replace(self.moment, round=self.moment.round - 1)
+        for client in self.participants(setup):
+            client = enter(algorithm, client)
+            models: dict[Variant, Tensors] = {"before_local": begin(algorithm, client)}
+            if kept_names(algorithm, client.task, client.initial):
+                models["initial"] = begin(algorithm, replace(client, own={}))
+            if algorithm.finetune:
+                [models["after_finetune"]] = personalize(algorithm, [client], setup.run_phase)
+            yield ClientResult(client.id, records=_records(setup, client, models, moment))
+
+
+def jobs(
+    kind: type[Job],
+    setup: Setup,
+    clients: Iterable[int],
+    states: Mapping[int, Tensors],
+    server_state: Tensors,
+    moment: Moment,
+    **options: bool,
+) -> Iterator[Job]:
+    """Jobs for clients, the largest first; small clients together, so that not each of them costs a message.
+
+    A client costs its samples, and what it takes to copy its weights.
+    """
+    ordered = sorted(clients, key=lambda client: (-setup.data.size(client), client))
+    for some in _batches(ordered, setup):
+        own = [states.get(each, {}) for each in some]
+        received = [setup.download(server_state, each, moment) for each in some]
+        yield kind(some, own, received, moment, **options)
+
+
+def _batches(clients: Sequence[int], setup: Setup) -> Iterator[list[int]]:
+    some: list[int] = []
+    cost, copying = 0.0, setup.parameters / PARAMETERS_PER_SAMPLE
+    for client in clients:
+        own = setup.data.size(client) + copying
+        if some and cost + own > SAMPLES_PER_JOB:
+            yield some
+            some, cost = [], 0.0
+        some.append(client)
+        cost += own
+    if some:
+        yield some
+
+
+def _records(setup: Setup, client: Client, models: Mapping[Variant, Tensors], moment: Moment) -> list[Record]:
+    data, task, batch = setup.data[client.id], client.task, setup.experiment.evaluation_batch
+    roles: dict[HeldOut, Samples] = {"validation": data.validation, "test": data.test}
+    return [
+        record_of(sums, moment.round + 1, client.id, variant, role)
+        for role, samples in roles.items()
+        if len(samples)
+        for variant, sums in measure_all(
+            setup.algorithm, client, models, samples.alone(task.layout, task.device), batch
+        ).items()
+        if sums["count"]
+    ]
+
+
+def _on_cpu(tensors: Tensors) -> Tensors:
     return {name: tensor.cpu() for name, tensor in tensors.items()}

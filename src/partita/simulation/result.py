@@ -1,65 +1,60 @@
 """What does a simulation leave? Metrics by client, the server's state, and what every client keeps."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 
 from ..core.algorithm import Algorithm
-from ..core.client import Client
 from ..core.task import Task
 from ..data.federation import Federation
 from ..errors import PartitaError
-from ..evaluation.scores import HeldOut, Model, Record, Summary, summarize, used_model
-from ..randomness import Moment
+from ..evaluation.scores import HeldOut, Record, Summary, summarize, used_variant
+from ..evaluation.variants import Variant
 from ..tensors import Tensors
+from .setup import Setup
 from .traffic import Traffic
-
-
-@dataclass(frozen=True)
-class Progress:
-    """What is known after a round: rounds done, seconds taken, accuracy where it was measured, and what is new."""
-
-    round: int
-    rounds: int
-    seconds: float
-    metric: str
-    accuracy: Summary | None
-    result: "Result"
-    """Everything so far."""
-    participants: int
-    own: Mapping[int, Tensors]
-    """What clients keep anew: the participants', and others' where the method asks it of them."""
-    records: Sequence[Record]
-    traffic: Sequence[Traffic]
 
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """Everything a simulation leaves: metrics by client, the server's state, and what every client keeps."""
+    """Everything that a simulation leaves: metrics by client, the server's state, and what every client keeps."""
 
-    algorithm: Algorithm
-    task: Task
-    data: Federation
-    rounds: int
-    seed: int
-    protocol: dict[str, object]
+    setup: Setup
     state: Tensors
+    """The server's."""
     own: Mapping[int, Tensors]
-    records: list[Record] = field(default_factory=list)
-    traffic: list[Traffic] = field(default_factory=list)
+    records: Sequence[Record]
+    traffic: Sequence[Traffic]
 
     @property
-    def model(self) -> Model:
+    def algorithm(self) -> Algorithm:
+        return self.setup.algorithm
+
+    @property
+    def data(self) -> Federation:
+        return self.setup.data
+
+    @property
+    def task(self) -> Task:
+        """That of the first client."""
+        return self.setup.tasks[0]
+
+    @property
+    def rounds(self) -> int:
+        return self.setup.stage.rounds
+
+    @property
+    def variant(self) -> Variant:
         """The model that the method is meant to be used with."""
-        return used_model(self.algorithm)
+        return used_variant(self.algorithm)
 
     @property
     def metric(self) -> str:
-        """What a score is: accuracy, or the root of the mean squared error."""
+        """What a score is: accuracy, or the root of the mean squared error (RMSE)."""
         return self.data.metric
 
     def select(
         self,
-        model: Model | None = None,
+        variant: Variant | None = None,
         *,
         round: int | None = None,
         role: HeldOut = "test",
@@ -69,30 +64,30 @@ class Result:
 
         Newcomers, which never train, are told apart.
         """
-        wanted = (model or self.model, self.rounds if round is None else round, role)
+        wanted = (variant or self.variant, self.rounds if round is None else round, role)
         found = [
             record
             for record in self.records
-            if (record.model, record.round, record.role) == wanted
+            if (record.variant, record.round, record.role) == wanted
             and (record.client in self.data.newcomers) == newcomers
         ]
         if not found:
-            known = sorted({(record.model, record.round) for record in self.records})
-            raise PartitaError(f"Nothing was recorded for {wanted}. Recorded (model, round): {known}.")
+            known = sorted({(record.variant, record.round) for record in self.records})
+            raise PartitaError(f"Nothing was recorded for {wanted}. Recorded (variant, round): {known}.")
         return found
 
-    def accuracy(
+    def score(
         self,
-        model: Model | None = None,
+        variant: Variant | None = None,
         *,
         round: int | None = None,
         role: HeldOut = "test",
         newcomers: bool = False,
     ) -> Summary:
-        """The score over clients: accuracy, or for regression the root of the mean squared error."""
-        chosen = self.select(model, round=round, role=role, newcomers=newcomers)
-        at = (chosen[0].model, chosen[0].round)
-        known = {each.client for each in self.records if (each.model, each.round) == at}
+        """The score over clients, in the units of `metric`."""
+        chosen = self.select(variant, round=round, role=role, newcomers=newcomers)
+        at = (chosen[0].variant, chosen[0].round)
+        known = {each.client for each in self.records if (each.variant, each.round) == at}
         return summarize(chosen, (each for each in known if (each in self.data.newcomers) == newcomers))
 
     @property
@@ -106,20 +101,16 @@ class Result:
             "algorithm": self.algorithm.label,
             "data": self.data.name,
             "rounds": self.rounds,
-            "seed": self.seed,
-            "protocol": self.protocol,
-            "model": self.model,
+            "seed": self.setup.experiment.seed,
+            "oracle_validation": self.setup.experiment.oracle_validation,
+            "variant": self.variant,
             "metric": self.metric,
-            "accuracy": asdict(self.accuracy()),
-            "newcomers": asdict(self.accuracy(newcomers=True)) if self.data.newcomers else None,
+            "score": asdict(self.score()),
+            "newcomers": asdict(self.score(newcomers=True)) if self.data.newcomers else None,
             "bytes_per_round": self.bytes_per_round,
             "records": [asdict(record) for record in self.records],
         }
 
     def network_weights(self) -> Tensors:
         """The server's network; parts that never leave the clients have their initial weights."""
-        moment = Moment(self.rounds, self.rounds, self.seed)
-        received = self.algorithm.server.download(self.state, -1, moment)
-        nothing = self.data.samples.take(slice(0))
-        initial = self.algorithm.expand(Client(-1, self.task, nothing, nothing, moment))
-        return {name: received.get(name, initial[name]) for name in self.task.weights}
+        return self.setup.network_weights(self.state)

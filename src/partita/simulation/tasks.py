@@ -1,15 +1,14 @@
 """Which network has a client? One and the same for all, unless it depends on the client."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any, Literal
+from typing import Any
 
 from torch import nn
 
-from ..core.objectives import OBJECTIVES, Loss, Measure
-from ..core.task import Buffers, Task
+from ..core.task import Task
 from ..data.federation import Federation
 from ..errors import PartitaError
 from ..randomness import seeded
@@ -75,33 +74,6 @@ class Tasks:
             self.made[key] = self.make_task(module)
             _replace_weights_(self.made[key], self.weights)
         return self.made[key]
-
-
-def tasks_for(
-    model: nn.Module | Factory,
-    data: Federation,
-    seed: int,
-    *,
-    weights: Tensors,
-    loss: Loss | None = None,
-    measure: Measure | None = None,
-    groups: Mapping[str, str | tuple[str, ...]] | None = None,
-    buffers: Buffers = "follow",
-    frozen_norm: Literal["train", "eval"] = "train",
-    device: str = "cpu",
-) -> Tasks:
-    """Tasks whose loss and measure are those of the kind of data, unless others are given."""
-    objective = OBJECTIVES[data.kind]
-    make_task = partial(
-        Task,
-        loss=loss or objective.loss,
-        measure=measure or objective.measure,
-        groups=groups,
-        buffers=buffers,
-        frozen_norm=frozen_norm,
-        device=device,
-    )
-    return Tasks(model, data, seed, weights, make_task)
 
 
 def _replace_weights_(task: Task, weights: Tensors) -> None:

@@ -27,14 +27,14 @@ def traffic(client: Client, update: Update) -> list[Traffic]:
     down: dict[str, int] = {}
     up: dict[str, int] = {}
     for name, tensor in client.received.items():
-        _add_(down, _group(name, client), size(tensor))
+        _add_(down, _group(name, client), bytes_on_wire(tensor))
     for name, tensor in update.values.items():
-        _add_(up, _group(name, client), size(tensor, masks.get(name)))
+        _add_(up, _group(name, client), bytes_on_wire(tensor, masks.get(name)))
     groups = sorted(down.keys() | up.keys())
     return [Traffic(client.moment.round + 1, client.id, g, down.get(g, 0), up.get(g, 0)) for g in groups]
 
 
-def size(tensor: Tensor, mask: Tensor | None = None) -> int:
+def bytes_on_wire(tensor: Tensor, mask: Tensor | None = None) -> int:
     """Bytes on the wire; of a masked tensor the entries sent and a bit for each entry."""
     if mask is None:
         return tensor.numel() * tensor.element_size()

@@ -3,64 +3,69 @@
 import datetime
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from ..errors import PartitaError, unknown
 from ..evaluation.scores import Record, summarize
-from ..experiment.experiment import OnRound
-from ..runs.database import DATABASE
-from ..runs.store import Store
-from ..simulation.result import Progress
+from ..experiment.description import describe_experiment
+from ..extras import optional
+from ..runs.session import Session
+from ..simulation.events import Event, OnEvent, RoundEnded
+from ..simulation.experiment import Experiment
 from .mlflow import mlflow
 from .tensorboard import tensorboard
 from .tracker import About, Tracker
 from .wandb import wandb
 
 TRACKERS: dict[str, Callable[[About], Tracker]] = {"tensorboard": tensorboard, "mlflow": mlflow, "wandb": wandb}
-NOTE = "trackers"
-"""Under which key a run keeps the ids of its trackers."""
+PACKAGES = {"tensorboard": "torch.utils.tensorboard", "mlflow": "mlflow", "wandb": "wandb"}
+
+
+def need_trackers(given: Sequence[str]) -> None:
+    """Refuse trackers that are unknown or not installed, before anything is run."""
+    for text in given:
+        kind = text.partition(":")[0]
+        if kind not in TRACKERS:
+            raise PartitaError(unknown("tracker", kind, TRACKERS))
+        if kind in PACKAGES:
+            optional(PACKAGES[kind], "partita[track]")
 
 
 @contextmanager
-def tracking(
-    given: Sequence[str], settings: Mapping[str, Any] | None = None, folder: Path | None = None
-) -> Iterator[OnRound]:
+def tracking(given: Sequence[str], experiment: Experiment, session: Session | None = None) -> Iterator[OnEvent]:
     """Open trackers, as in `tensorboard` or `mlflow:ADDRESS`; what is given back tells them each round.
 
-    Without settings the run that is in the folder is continued, where the tool allows as the same run.
+    A session that goes on with a run continues it in the tool too, where the tool allows.
     """
-    if settings is not None and folder and (folder / DATABASE).exists():
-        # A new run is refused there, and this one's trackers have nothing to do with that.
-        yield lambda stage, progress: None
-        return
-    known, settings, done = _earlier(folder) if settings is None and folder else ({}, settings or {}, 0)
-    name = _name(folder, settings)
+    known = session.record.trackers if session else {}
+    stages = [stage.name for stage in experiment.stages]
+    done = sum(len(session.store.rounds(stage)) for stage in stages) if session else 0
+    folder = session.folder if session else None
+    before = experiment.pretrain.rounds if experiment.pretrain else 0
     opened: dict[str, Tracker] = {}
-    before = settings.get("pretrain", {}).get("rounds", 0)
-    noted = False
 
-    def tell(stage: str, progress: Progress) -> None:
-        nonlocal noted
-        if folder and not noted:
-            _keep(folder, {**known, **{text: tracker.id for text, tracker in opened.items()}})
-            noted = True
-        step = progress.round + (before if stage == "run" else 0)
-        found = numbers(stage, progress)
+    def tell(event: Event) -> None:
+        if not isinstance(event, RoundEnded) or event.stage not in stages:
+            return
+        step = event.round + (before if event.stage == "run" else 0)
+        found = numbers(event, experiment.data.newcomers)
         for text, tracker in list(opened.items()):
             with _survived(text, opened):
                 tracker.log(found, step)
 
+    need_trackers(given)
+    settings = session.record.experiment if session else describe_experiment(experiment)
+    about = (_name(folder, experiment), settings)
     status = "done"
     try:
         for text in dict.fromkeys(given):
             kind, _, place = text.partition(":")
-            if kind not in TRACKERS:
-                raise PartitaError(unknown("tracker", kind, TRACKERS))
             with _survived(text):
-                opened[text] = TRACKERS[kind](About(name, settings, place or None, folder, known.get(text), done + 1))
+                opened[text] = TRACKERS[kind](About(*about, place or None, folder, known.get(text), done + 1))
+        if session and opened:
+            session.store.note(trackers={**known, **{text: tracker.id for text, tracker in opened.items()}})
         yield tell
     except BaseException as problem:
         status = "interrupted" if isinstance(problem, KeyboardInterrupt) else f"failed: {problem}"
@@ -71,23 +76,23 @@ def tracking(
                 tracker.close(status)
 
 
-def numbers(stage: str, progress: Progress) -> dict[str, float]:
+def numbers(ended: RoundEnded, newcomers: frozenset[int] = frozenset()) -> dict[str, float]:
     """What is new after a round: scores over clients by role and model where they were measured, time and traffic."""
-    above = "" if stage == "run" else f"{stage}/"
+    above = "" if ended.stage == "run" else f"{ended.stage}/"
     found = {
-        f"{above}seconds": progress.seconds,
-        f"{above}participants": float(progress.participants),
-        f"{above}bytes/down": float(sum(each.down for each in progress.traffic)),
-        f"{above}bytes/up": float(sum(each.up for each in progress.traffic)),
+        f"{above}seconds": ended.seconds,
+        f"{above}participants": float(ended.participants),
+        f"{above}bytes/down": float(sum(each.down for each in ended.traffic)),
+        f"{above}bytes/up": float(sum(each.up for each in ended.traffic)),
     }
     groups: dict[str, list[Record]] = {}
-    for record in progress.records:
-        who = "newcomers/" if record.client in progress.result.data.newcomers else ""
-        groups.setdefault(f"{above}{who}{record.role}/{record.model}", []).append(record)
+    for record in ended.records:
+        who = "newcomers/" if record.client in newcomers else ""
+        groups.setdefault(f"{above}{who}{record.role}/{record.variant}", []).append(record)
     for group, records in groups.items():
         summary = summarize(records)
         for what in ("micro", "macro", "std", "worst_decile"):
-            found[f"{group}/{progress.metric}_{what}"] = getattr(summary, what)
+            found[f"{group}/{ended.metric}_{what}"] = getattr(summary, what)
     return found
 
 
@@ -108,23 +113,9 @@ def _survived(text: str, opened: dict[str, Tracker] | None = None) -> Iterator[N
         )
 
 
-def _earlier(folder: Path) -> tuple[dict[str, str], Mapping[str, Any], int]:
-    """Ids of trackers, settings and rounds done of the run in a folder."""
-    with Store.open(folder) as store:
-        about = store.about
-        return about.get(NOTE, {}), about["settings"], sum(len(store.rounds(stage)) for stage in ("pretrain", "run"))
-
-
-def _keep(folder: Path, ids: Mapping[str, str]) -> None:
-    # Without the lock: it is held by this very process, which waits for this call.
-    with Store.open(folder) as store:
-        store.note(NOTE, ids)
-
-
-def _name(folder: Path | None, settings: Mapping[str, Any]) -> str:
+def _name(folder: Path | None, experiment: Experiment) -> str:
     """The run's folder in one word; or method, data and time."""
     if folder:
         return "_".join(part for part in folder.parts if part not in (folder.anchor, "..", "."))
-    chosen = [settings[key] for key in ("algorithm", "data") if key in settings]
-    names = [re.sub(r"[^A-Za-z0-9_.]+", "_", each if isinstance(each, str) else each["name"]) for each in chosen]
+    names = [re.sub(r"[^A-Za-z0-9_.]+", "_", each) for each in (experiment.algorithm.name, experiment.data.name)]
     return "-".join([*names, f"{datetime.datetime.now():%Y%m%d-%H%M%S-%f}"])

@@ -4,14 +4,15 @@ from dataclasses import replace
 
 from partita.algorithms._masks import top_fraction
 from partita.algorithms.fedavg import fedavg
-from partita.core.algorithm import Algorithm, method
+from partita.core.algorithm import Algorithm
 from partita.core.client import Client
 from partita.core.optimizers import SGD, Optimizer
 from partita.errors import PartitaError
+from partita.signatures import configurable
 from partita.tensors import Tensors
 
 
-@method
+@configurable
 def sparse_fedavg(*, fraction: float = 0.1, epochs: int = 1, optimizer: Optimizer = SGD(0.1)) -> Algorithm:
     """Train the whole network locally; of each tensor upload the fraction of the entries that changed most.
 

@@ -1,6 +1,7 @@
 """How are files read that may stand in a folder or in an archive? In memory; only databases are unpacked to disk."""
 
 import gzip
+import io
 import lzma
 import os
 import tarfile
@@ -9,14 +10,25 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from ...errors import PartitaError
-from ..arrays import reading
-from ..download import CHUNK, progress_lines
+from ..arrays import check_unpacked, open_zip, reading
+from ..download import CHUNK, alone, progress_lines, writing
 
 
 def read_bytes(path: Path) -> bytes:
     """A file's content, decompressed where its name ends in .gz."""
     with reading(path, "a gzip file" if path.suffix == ".gz" else "a file"):
-        return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        content = path.read_bytes()
+        return _gunzipped(content, path) if path.suffix == ".gz" else content
+
+
+def _gunzipped(content: bytes, where: Path | str) -> bytes:
+    blocks, size = [], 0
+    with gzip.GzipFile(fileobj=io.BytesIO(content)) as stream:
+        while block := stream.read(CHUNK):
+            size += len(block)
+            check_unpacked(where, len(content), size)
+            blocks.append(block)
+    return b"".join(blocks)
 
 
 class Tree:
@@ -27,7 +39,7 @@ class Tree:
         self._archive: zipfile.ZipFile | None = None
         if not path.is_dir():
             with reading(path, "a zip file"):
-                self._archive = zipfile.ZipFile(path)
+                self._archive = open_zip(path)
         self._names = frozenset(self._archive.namelist() if self._archive else ())
         self._folders: dict[str, list[str]] = {}
         for name in sorted(self._names):
@@ -52,7 +64,13 @@ class Tree:
             return read_bytes(self.path / name)
         with reading(f"{self.path}: {name}", "a part of a zip file"):
             content = self._archive.read(name)
-            return gzip.decompress(content) if name.endswith(".gz") else content
+            return _gunzipped(content, f"{self.path}: {name}") if name.endswith(".gz") else content
+
+    def read_text(self, name: str) -> str:
+        """A list or a table, in UTF-8."""
+        content = self.read(name)
+        with reading(f"{self.path}: {name}", "text in UTF-8"):
+            return content.decode()
 
     def files(self, folder: str) -> list[str]:
         """The files that stand in a folder, in order."""
@@ -85,6 +103,8 @@ def tar_files(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, 
     """The wanted files of a tar file, by name; links and all others are skipped."""
     with reading(path, "a tar file"), tarfile.open(path) as archive:
         for member in archive:
+            # Also what is skipped must be unpacked.
+            check_unpacked(path, path.stat().st_size, member.offset_data + member.size)
             name = member.name.removeprefix("./")
             if member.isfile() and wanted(name):
                 content = archive.extractfile(member)
@@ -95,12 +115,30 @@ def tar_files(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, 
 def unpacked(path: Path) -> Path:
     """The file that a .lzma file holds, beside it; it gets its name only when it is whole."""
     target = path.with_suffix("")
+    with alone(target):
+        if not target.exists():
+            _unpack(path, target)
+    return target
+
+
+def _unpack(path: Path, target: Path) -> None:
     part, report = target.with_name(target.name + ".part"), progress_lines()
-    with reading(path, "an LZMA file"), lzma.open(path) as source, part.open("wb") as file:
-        try:
-            while block := source.read(CHUNK):
+    size = 0
+    with writing(part):
+        file = part.open("wb")
+    with file, reading(path, "an LZMA file"), lzma.open(path) as source:
+        while block := _block(source):
+            size += len(block)
+            check_unpacked(path, path.stat().st_size, size)
+            with writing(part):
                 file.write(block)
-                report(f"{target.name} is unpacked", file.tell(), None)
-        except lzma.LZMAError as problem:
-            raise ValueError(problem) from problem
-    return part.replace(target)
+            report(f"{target.name} is unpacked", size, None)
+    with writing(target):
+        part.replace(target)
+
+
+def _block(source: lzma.LZMAFile) -> bytes:
+    try:
+        return source.read(CHUNK)
+    except lzma.LZMAError as problem:
+        raise ValueError(problem) from problem

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -48,12 +48,21 @@ def decode_all(files: Sequence[tuple[str, Callable[[], bytes]]], size: int) -> n
     pixels = np.empty((len(files), 3, size, size), dtype=np.uint8)
     for at, (name, read) in enumerate(files):
         content = read()
-        with reading(name, "an image"), library.open(io.BytesIO(content)) as image:
+        with reading(name, "an image"):
+            pixels[at] = _decoded(library, content, size)
+    return pixels
+
+
+def _decoded(library: Any, content: bytes, size: int) -> npt.NDArray[np.uint8]:
+    try:
+        with library.open(io.BytesIO(content)) as image:
             colours = image.convert("RGB")
             if colours.size != (size, size):
                 colours = colours.resize((size, size), library.Resampling.BILINEAR)
-            pixels[at] = np.asarray(colours).transpose(2, 0, 1)
-    return pixels
+            return np.asarray(colours).transpose(2, 0, 1)
+    except Exception as problem:
+        # Pillow raises many kinds, one of them for pictures that would fill the memory.
+        raise ValueError(str(problem) or type(problem).__name__) from problem
 
 
 def read_pictures(

@@ -11,7 +11,19 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from ...errors import PartitaError
-from ..download import Remote, Report, cache_folder, data_folders, fetch, find, obtain, progress_lines, read_page
+from ..download import (
+    Remote,
+    Report,
+    alone,
+    cache_folder,
+    data_folders,
+    fetch,
+    find,
+    obtain,
+    progress_lines,
+    read_page,
+    writing,
+)
 from ._files import Tree, plain, tar_files
 from ._tables import csv_rows, text_stream
 
@@ -21,7 +33,7 @@ LISTS = Remote(
     "https://storage.googleapis.com/gresearch/federated-vision-datasets/landmarks-user-160k.zip",
     "53c36bd7d5fc12f927af2820b7e4a57c",
 )
-TABLE, TEST = "federated_train.csv", "test.csv"
+TABLE, TEST, DONE = "federated_train.csv", "test.csv", "archives_done.txt"
 # Described in https://github.com/cvdfoundation/google-landmark
 HOME = "https://s3.amazonaws.com/google-landmark/"
 ARCHIVES = 500
@@ -31,23 +43,25 @@ ARCHIVE_SIZE, KEPT_SIZE = 1_000_000_000, 44_000_000
 
 def fetch_landmarks(allowed: bool) -> Path:
     """The table of training pictures; it gets its name when the pictures of all archives are there."""
-    folder = cache_folder() / "gldv2"
-    note = folder / "archives_done.txt"
-    done = set(note.read_text(encoding="utf-8").splitlines()) if note.exists() else set()
-    left = [number for number in range(ARCHIVES) if _name(number) not in done]
-    plan = (
-        f"{len(left)} of its {ARCHIVES} archives are to be downloaded, about {_gigabytes(len(left) * ARCHIVE_SIZE)}, "
-        f"of which about {_gigabytes(len(left) * KEPT_SIZE)} of pictures are kept in {folder}"
-    )
+    table = cache_folder() / "gldv2" / TABLE
     if not allowed:
         raise PartitaError(
-            f"gldv2 is not here, and it is large: {plan}. To start that, and to go on with it after an interruption: "
-            f"partita data show gldv2 fetch=true. If you have it, put gldv2.npz, or the folder gldv2 with {TABLE} and "
-            f"the pictures in train/a/b/c, into {data_folders()[0]}, or set PARTITA_DATA to their folder."
+            f"gldv2 is not here, and it is large: {_plan(_left(table.parent), table.parent)}. To start that, and to go "
+            f"on with it after an interruption: partita data show gldv2 fetch=true. If you have it, put gldv2.npz, or "
+            f"the folder gldv2 with {TABLE} and the pictures in train/a/b/c, into {data_folders()[0]}, or set "
+            "PARTITA_DATA to their folder."
         )
-    folder.mkdir(parents=True, exist_ok=True)
+    with alone(table):
+        if not table.exists():
+            _fetch_all(table)
+    return table
+
+
+def _fetch_all(table: Path) -> None:
+    folder = table.parent
+    left = _left(folder)
     _check_space(folder, len(left) * KEPT_SIZE + 2 * ARCHIVE_SIZE)
-    print(f"gldv2: {plan}.", file=sys.stderr)
+    print(f"gldv2: {_plan(left, folder)}.", file=sys.stderr)
     with Tree(obtain([LISTS])[0]) as lists:
         pictures = _listed(lists)
         report = progress_lines()
@@ -56,11 +70,27 @@ def fetch_landmarks(allowed: bool) -> Path:
             _keep(archive, pictures, folder / "train")
             if folder in archive.parents:
                 archive.unlink()
-            with note.open("a", encoding="utf-8") as file:
+            with writing(folder / DONE), (folder / DONE).open("a", encoding="utf-8") as file:
                 file.write(f"{_name(number)}\n")
-        part = folder / f"{TABLE}.part"
-        part.write_bytes(lists.read(_inside(TABLE)))
-    return part.replace(folder / TABLE)
+        content = lists.read(_inside(TABLE))
+    part = folder / f"{TABLE}.part"
+    with writing(part):
+        part.write_bytes(content)
+        part.replace(table)
+
+
+def _left(folder: Path) -> list[int]:
+    """The archives whose pictures were not yet taken out."""
+    note = folder / DONE
+    done = set(note.read_text(encoding="utf-8", errors="replace").splitlines()) if note.exists() else set()
+    return [number for number in range(ARCHIVES) if _name(number) not in done]
+
+
+def _plan(left: list[int], folder: Path) -> str:
+    return (
+        f"{len(left)} of its {ARCHIVES} archives are to be downloaded, about {_gigabytes(len(left) * ARCHIVE_SIZE)}, "
+        f"of which about {_gigabytes(len(left) * KEPT_SIZE)} of pictures are kept in {folder}"
+    )
 
 
 def file_of(image: str) -> str:

@@ -53,9 +53,9 @@ def _users(file: Path, test: bool) -> Iterator[User]:
         raise PartitaError(f"{file} is not of LEAF's form: an object with users, num_samples and user_data.")
     for name in content["users"]:
         where = f"{file}, user {name}"
-        own = data.get(name)
+        own = data.get(name) if isinstance(name, str) else None
         if not isinstance(own, dict) or not all(isinstance(own.get(key), list) for key in ("x", "y")):
             raise PartitaError(f"{where}: user_data has no lists x and y for them.")
         if len(own["x"]) != len(own["y"]):
             raise PartitaError(f"{where}: {len(own['x'])} inputs, but {len(own['y'])} targets.")
-        yield User(where, str(name), test, own["x"], own["y"])
+        yield User(where, name, test, own["x"], own["y"])

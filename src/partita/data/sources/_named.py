@@ -7,7 +7,8 @@ from torch import Tensor
 from ...core.objectives import Problem
 from ...errors import PartitaError
 from ..arrays import Units, blaming, read_npz
-from ..download import find, verified
+from ..checksums import verified
+from ..download import find
 from ..pool import Pool
 
 

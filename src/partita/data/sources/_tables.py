@@ -1,7 +1,6 @@
 """How are tables read? Rows of csv or of JSON-lines, with errors that name file, row and column."""
 
 import csv
-import gzip
 import io
 import json
 from collections.abc import Iterator, Sequence
@@ -13,6 +12,7 @@ import numpy.typing as npt
 
 from ...errors import PartitaError, unknown
 from ..arrays import reading
+from ._files import read_bytes
 
 Rows = Iterator[tuple[int, list[str]]]
 """The number of the line, and the values of the columns asked for."""
@@ -30,9 +30,8 @@ def rows_of(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) ->
 
 
 def open_text(path: Path) -> TextIO:
-    if path.suffix == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
-    return path.open(encoding="utf-8-sig", newline="")
+    """A file of text, decompressed where its name ends in .gz."""
+    return text_stream(read_bytes(path)) if path.suffix == ".gz" else path.open(encoding="utf-8-sig", newline="")
 
 
 def csv_rows(stream: TextIO, path: Path | str, columns: Sequence[str], optional: Sequence[str] = ()) -> Rows:
@@ -57,6 +56,8 @@ def plain_rows(stream: TextIO, path: Path | str) -> Rows:
         for row in reader:
             if row:
                 yield reader.line_num, row
+    except UnicodeDecodeError as problem:
+        raise PartitaError(f"{path} cannot be read as text: {problem}, after line {reader.line_num}.") from problem
     except csv.Error as problem:
         raise PartitaError(f"{path}, line {reader.line_num}: {problem}.") from problem
 
@@ -67,7 +68,7 @@ def _json_rows(stream: TextIO, path: Path, columns: Sequence[str], optional: Seq
             continue
         try:
             row = json.loads(text)
-        except ValueError as problem:
+        except (ValueError, RecursionError) as problem:
             raise PartitaError(f"{path}, line {line} is not JSON: {problem}.") from problem
         if not isinstance(row, dict):
             raise PartitaError(f"{path}, line {line} is not an object with {', '.join(columns)}.")

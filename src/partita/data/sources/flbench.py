@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from ...errors import PartitaError
-from ..arrays import blaming, load_npy, reading
+from ..arrays import blaming, load_npy
 from ..datasets import owners_of
 from ..pool import Array, Pool, Texts, number_clients, pool
 from ._files import read_bytes
@@ -77,8 +77,15 @@ def _clients(file: Path) -> list[dict[str, list[int]]]:
     clients = partition.get("data_indices") if isinstance(partition, dict) else None
     if not isinstance(clients, list) or not all(isinstance(each, dict) and "train" in each for each in clients):
         raise PartitaError("it has no data_indices with train and test of each client, as FL-bench writes them.")
-    with reading(file, "numbers of rows"):
-        return [
-            {role: np.array(rows, dtype=np.int64).reshape(-1).tolist() for role, rows in each.items()}
-            for each in clients
-        ]
+    return [
+        {role: _rows(rows, f"the {role} rows of client {client}") for role, rows in each.items()}
+        for client, each in enumerate(clients)
+    ]
+
+
+def _rows(rows: object, what: str) -> list[int]:
+    flat = rows.reshape(-1).tolist() if isinstance(rows, np.ndarray) else rows
+    # Looked at one by one: numpy would unfold a small list of lists of lists to any size.
+    if not isinstance(flat, list) or not all(isinstance(row, int | np.integer) for row in flat):
+        raise PartitaError(f"{what} are not a list of whole numbers.")
+    return [int(row) for row in flat]

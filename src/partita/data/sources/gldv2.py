@@ -7,6 +7,8 @@ from ._landmarks import TABLE, fetch_landmarks, file_of
 from ._named import locate, stored
 from ._tables import rows_of, whole
 
+CLASSES = 2028
+
 
 def gldv2(*, size: int = 64, smallest: int = 50, normalization: Colour = "half", fetch: bool = False) -> Pool:
     """Google Landmarks v2: pictures by photographer, 2,028 classes; of people with at least `smallest` pictures.
@@ -15,7 +17,7 @@ def gldv2(*, size: int = 64, smallest: int = 50, normalization: Colour = "half",
     folder gldv2. Pictures are scaled to `size` x `size`; the papers take 224. If they are not there, `fetch` allows a
     download of 500 GB, of which 22 GB are kept.
     """
-    found = stored("gldv2")
+    found = stored("gldv2", classes=CLASSES)
     if found is None:
         path = locate("gldv2", TABLE, "mini_gld_train_split.csv") or fetch_landmarks(allowed=fetch)
         rows = [

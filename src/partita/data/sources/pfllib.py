@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -20,8 +19,8 @@ def pfllib(*, path: str) -> Pool:
             f"{root} has no folders train and test. Give the folder of one data set, as dataset/Cifar10."
         )
     config = _config(root / "config.json")
-    clients = sorted(int(file.stem) for file in (root / "train").glob("*.npz") if file.stem.isdigit())
-    expected = int(config.get("num_clients", len(clients)))
+    clients = sorted(int(file.stem) for file in (root / "train").glob("*.npz") if file.stem.isdecimal())
+    expected = config.get("num_clients", len(clients))
     if not clients or clients != list(range(expected)):
         raise PartitaError(
             f"{root / 'train'} has files for {len(clients)} clients, but there should be 0.npz to {expected - 1}.npz "
@@ -30,26 +29,30 @@ def pfllib(*, path: str) -> Pool:
     files = [root / role / f"{client}.npz" for client in clients for role in ("train", "test")]
     parts = [_client(file) for file in files]
     counts = [len(y) for _, y in parts]
-    classes = config.get("num_classes")
     with blaming(root):
         return pool(
             root.name,
             stack([(f"{file}: x", x) for file, (x, _) in zip(files, parts, strict=True)]),
             stack([(f"{file}: y", y) for file, (_, y) in zip(files, parts, strict=True)]),
-            classes=classes if isinstance(classes, int) else None,
+            classes=config.get("num_classes"),
             clients=np.repeat(np.repeat(clients, 2), counts),
             official_test=np.repeat([False, True] * len(clients), counts),
         )
 
 
-def _config(file: Path) -> dict[str, Any]:
+def _config(file: Path) -> dict[str, int]:
+    """The numbers of clients and of classes, as far as the file says them."""
     if not file.exists():
         return {}
     with reading(file, "JSON"):
         config = json.loads(file.read_text(encoding="utf-8"))
         if not isinstance(config, dict):
             raise ValueError("it is not an object")
-        return config
+    given = {key: config[key] for key in ("num_clients", "num_classes") if config.get(key) is not None}
+    for key, value in given.items():
+        if type(value) is not int or value < 1:
+            raise PartitaError(f"{file}: {key} is {value!r}, not a whole number above 0.")
+    return given
 
 
 def _client(file: Path) -> tuple[Array, Array]:

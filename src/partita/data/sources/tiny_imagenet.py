@@ -32,7 +32,7 @@ def tiny_imagenet(*, normalization: Colour = "half") -> Pool:
 
 
 def _read(tree: Tree, root: str) -> Pool:
-    classes = sorted(tree.read(f"{root}wnids.txt").decode().split())
+    classes = sorted(tree.read_text(f"{root}wnids.txt").split())
     pictures: list[Picture] = []
     labels = []
     for number, name in enumerate(classes):
@@ -42,7 +42,7 @@ def _read(tree: Tree, root: str) -> Pool:
     training = len(pictures)
     if not training:
         raise PartitaError(f"{tree.path} has no images train/CLASS/images/*.JPEG of the classes in wnids.txt.")
-    for line, text in enumerate(tree.read(f"{root}val/val_annotations.txt").decode().splitlines(), 1):
+    for line, text in enumerate(tree.read_text(f"{root}val/val_annotations.txt").splitlines(), 1):
         file, name = text.split("\t")[:2] if "\t" in text else ("", "")
         if name not in classes:
             raise PartitaError(f"{tree.path}: val_annotations.txt, line {line} names no file and class of wnids.txt.")

@@ -2,8 +2,21 @@
 
 import numpy as np
 
+from ...errors import PartitaError
 from ..pool import Pool
-from ..split import Assign, Assignment, Rows, by_class, cut, dirichlet_shares, enough, splitting, top_up_
+from ..split import (
+    Assign,
+    Assignment,
+    Rows,
+    by_class,
+    check_least,
+    check_part,
+    cut,
+    dirichlet_shares,
+    enough,
+    splitting,
+    top_up_,
+)
 
 
 @splitting
@@ -26,6 +39,11 @@ def dirichlet(
 
     def assign(pool: Pool, draw: np.random.RandomState) -> Assignment:
         enough(pool, clients, 2)
+        check_part("test", test)
+        check_least(0, smallest=smallest)
+        check_least(1, tries=tries)
+        if legacy_seed is not None and not 0 <= legacy_seed < 2**32:
+            raise PartitaError(f"legacy_seed = {legacy_seed}: numpy's generator takes seeds from 0 to {2**32 - 1}.")
         least = max(int(min(smallest, len(pool) / clients / 2)), 2)
         source = draw if legacy_seed is None else np.random.RandomState(legacy_seed)
         classes = by_class(pool)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..pool import Pool
-from ..split import Assign, Assignment, Rows, Share, by_class, dirichlet_shares, enough, splitting, top_up_
+from ..split import Assign, Assignment, Rows, Share, by_class, check_least, dirichlet_shares, enough, splitting, top_up_
 
 
 @splitting
@@ -13,6 +13,8 @@ def dirichlet_matched(
     """Of each class one Dirichlet(alpha) draw divides the official train and test sets alike."""
 
     def assign(pool: Pool, draw: np.random.RandomState) -> Assignment:
+        check_least(0, smallest_train=smallest_train, smallest_test=smallest_test)
+        check_least(1, tries=tries)
         train, test = (by_class(pool, pool.rows(test=role)) for role in (False, True))
         enough(pool, clients, smallest_train, sum(map(len, train)))
         enough(pool, clients, smallest_test, sum(map(len, test)))

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from ...errors import PartitaError, unknown
 from ...extras import optional
 from ..pool import Pool
-from ..split import Assign, Assignment, Rows, Share, cut, splitting
+from ..split import Assign, Assignment, Rows, Share, check_part, cut, splitting
 
 
 @splitting
@@ -23,18 +24,28 @@ def flwr(*, partitioner: str = "DirichletPartitioner", options: object = None, t
     def assign(pool: Pool, draw: np.random.RandomState) -> Assignment:
         if not isinstance(given, Mapping):
             raise PartitaError(f"The options of a partitioner must be names with values, not {options!r}.")
+        check_part("test", test)
         made = _make(partitioner, given, draw)
         # In a random order, as Flower's own data sets are: some partitioners cut what they get from front to back.
         made.dataset = _table(pool, draw.permutation(len(pool)))
         parts = [np.array(made.load_partition(at)["row"], dtype=np.int64) for at in range(made.num_partitions)]
         shares = [
-            cut(part, test, draw) if len(part) > 1 else Share(np.sort(part), np.zeros(0, dtype=np.int64))
-            for part in parts
+            replace(cut(part, test, draw) if len(part) > 1 else Share(np.sort(part), part[:0]), name=name)
+            for part, name in zip(parts, _names(parts, pool), strict=True)
         ]
         left = len(pool) - sum(map(len, parts))
         return Assignment(shares, [f"{left} samples belong to nobody"] if left else [])
 
     return assign
+
+
+def _names(parts: list[Rows], pool: Pool) -> list[str]:
+    """Where every part is one client of the data, and each another, their names."""
+    if pool.clients is not None:
+        owners = [np.unique(pool.clients.numpy()[part]).tolist() for part in parts]
+        if all(len(each) == 1 for each in owners) and len({each[0] for each in owners}) == len(parts):
+            return [pool.client_names[each[0]] for each in owners]
+    return [""] * len(parts)
 
 
 def _make(name: str, options: Mapping[str, Any], draw: np.random.RandomState) -> Any:

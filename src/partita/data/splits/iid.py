@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..pool import Pool
-from ..split import Assign, Assignment, Share, cut, enough, splitting
+from ..split import Assign, Assignment, Share, check_part, cut, enough, splitting
 
 
 @splitting
@@ -11,6 +11,7 @@ def iid(*, clients: int = 20, test: float = 0.25) -> Assign:
     """Equal shares at random; the official test set is divided likewise, or a part of each share is for testing."""
 
     def assign(pool: Pool, draw: np.random.RandomState) -> Assignment:
+        check_part("test", test)
         if pool.official_test is None:
             enough(pool, clients, 2)
             return Assignment([cut(part, test, draw) for part in _parts(np.arange(len(pool)), clients, draw)])

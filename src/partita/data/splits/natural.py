@@ -4,7 +4,7 @@ import numpy as np
 
 from ...errors import PartitaError
 from ..pool import Pool
-from ..split import Assign, Assignment, Share, cut, splitting
+from ..split import Assign, Assignment, Share, check_least, check_part, cut, splitting
 
 
 @splitting
@@ -25,6 +25,9 @@ def natural(
     def assign(pool: Pool, draw: np.random.RandomState) -> Assignment:
         if pool.clients is None:
             raise PartitaError(f"{pool.name} does not say which client a sample belongs to. Take another split.")
+        check_part("test", test)
+        check_least(0, smallest_train=smallest_train, smallest_test=smallest_test)
+        check_least(1, largest_train=largest_train)
         owners = pool.clients.numpy()
         order = np.argsort(owners, kind="stable")
         rows = np.split(order, np.cumsum(np.bincount(owners))[:-1])

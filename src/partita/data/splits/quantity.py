@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from ...errors import PartitaError
 from ..pool import Pool
-from ..split import Assign, Assignment, cut, enough, splitting
+from ..split import Assign, Assignment, check_least, check_part, cut, enough, splitting
 
 
 @splitting
@@ -12,9 +11,9 @@ def quantity(*, clients: int = 20, spread: float = 1.0, smallest: int = 4, test:
     """Log-normal sizes (`spread` is the standard deviation of their logarithm), classes at random."""
 
     def assign(pool: Pool, draw: np.random.RandomState) -> Assignment:
+        check_part("test", test)
+        check_least(0, spread=spread, smallest=smallest)
         enough(pool, clients, smallest)
-        if spread < 0:
-            raise PartitaError(f"A spread of {spread}: it must be at least 0.")
         shares = draw.lognormal(0.0, spread, clients)
         spare = len(pool) - clients * smallest
         cuts = np.floor(np.cumsum(shares / shares.sum())[:-1] * spare + 1e-9).astype(np.int64)

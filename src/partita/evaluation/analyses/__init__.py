@@ -1,1 +1,1 @@
-"""What else is there to know about a finished run? The evaluations of the papers: see docs/evaluation.md."""
+"""What can be found out about a run? One file for each analysis: see docs/evaluation.md."""

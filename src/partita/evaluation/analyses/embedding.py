@@ -3,8 +3,7 @@
 As in Oh et al., 2022 (FedBABU), figure 15.
 """
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -12,26 +11,68 @@ from torch import Tensor
 from ...errors import PartitaError
 from ...randomness import generator
 from .. import representation
-from .subject import Subject
+from ..analysis import Analysis, Findings, Result, needs_classes
+from ..figures import Cloud, Figure, Point, Table
+from ..metric import Metric
+from ..population import Population
+from ._common import CLIENTS
+
+SAMPLES = 1000
 
 
-def embedding(subjects: Iterable[Subject], each: int, batch: int = 512) -> dict[str, Any]:
-    """At most `each` test samples of every client, as what its own body, before fine-tuning, makes of them."""
+def embedding(*, clients: int = CLIENTS, samples: int = SAMPLES) -> Analysis:
+    """A map of representations of test samples in the plane (t-SNE)."""
+    return Analysis(
+        name="embedding",
+        title="A map of representations (t-SNE)",
+        compute=lambda population: _map(population, clients, samples),
+        obstacle=needs_classes,
+        tables=_tables,
+        figures=_figures,
+        place=50,
+    )
+
+
+def _map(population: Population, most: int, samples: int) -> Result:
+    """Equally many test samples of every client, as its own body, before fine-tuning, represents them."""
+    each = max(samples // len(population.sample(most)), 1)
     features: list[Tensor] = []
     labels: list[int] = []
-    clients: list[int] = []
-    for subject in subjects:
-        client, test = subject.client, subject.test
+    numbers: list[int] = []
+    for models in population.models(most):
+        client, test = models.client, models.test
         order = torch.randperm(len(test), generator=generator(0, "embedded samples", client.id))
         chosen = test.take(order[:each].sort().values)
         if not len(chosen):
             continue
-        features.append(representation.body_features(client.task, subject.weights(subject.before), chosen, batch))
-        labels += (chosen.targets if subject.classes is None else subject.classes[chosen.targets]).tolist()
-        clients += [client.id] * len(chosen)
+        features.append(representation.body_features(client.task, models.weights(models.before), chosen, models.batch))
+        labels += (chosen.targets if models.classes is None else models.classes[chosen.targets]).tolist()
+        numbers += [client.id] * len(chosen)
     if not features:
         raise PartitaError("No client has test samples.")
     if len({found.shape[1] for found in features}) > 1:
         raise PartitaError("The clients' bodies differ in the number of features, which have no common map.")
     x, y = representation.embedding(torch.cat(features)).T.tolist()
-    return {"x": x, "y": y, "label": labels, "client": clients}
+    return {"x": x, "y": y, "label": labels, "client": numbers}
+
+
+def _tables(result: Result, metric: Metric) -> list[Table]:
+    clients = len(set(result["client"]))
+    return [Table(["map of representations"], [[f"{len(result['x'])} test samples of {clients} clients"]])]
+
+
+def _figures(findings: Sequence[Findings], metric: Metric) -> list[Figure]:
+    note = "Nearness means likeness; directions, distances between groups and their sizes mean nothing."
+    return [*map(_cloud, findings), note]
+
+
+def _cloud(findings: Findings) -> Cloud:
+    """Of the first run."""
+    result = findings.results[0]
+    labels = sorted(set(result["label"]))
+    points = [
+        Point(x, y, labels.index(label), [findings.name_of(client), str(label)])
+        for x, y, label, client in zip(result["x"], result["y"], result["label"], result["client"], strict=True)
+    ]
+    groups = [str(label) for label in labels]
+    return Cloud(findings.method, ["client", "label"], points, groups, "Colour and shape: the label.")

@@ -3,28 +3,61 @@
 As in Oh et al., 2022 (FedBABU), section 5.2.1: by cosine in the paper, by Euclidean distance in its published code.
 """
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Sequence
 
 from .. import representation
+from ..analysis import Analysis, Findings, Result, needs_classes
+from ..figures import Figure, Table
+from ..metric import Metric
+from ..population import Population
 from ..representation import Similarity
 from ..scores import Record, record_of
-from .subject import Subject, told
+from ._common import CLIENTS, mean_spread, over_clients, scores_table
 
 SIMILARITIES: tuple[Similarity, ...] = ("cosine", "euclidean")
 
 
-def without_head(subjects: Iterable[Subject], batch: int = 512) -> dict[str, Any]:
-    """Of the model as received, before fine-tuning; templates are of each client's own training data."""
-    clients: list[int] = []
+def without_head(*, clients: int = CLIENTS) -> Analysis:
+    """Accuracy by the nearest template, by cosine and by Euclidean distance, beside that with the head."""
+    return Analysis(
+        name="without_head",
+        title="Accuracy without the head",
+        compute=lambda population: _accuracies(population, clients),
+        obstacle=needs_classes,
+        tables=_tables,
+        figures=_figures,
+        place=20,
+    )
+
+
+def _accuracies(population: Population, most: int) -> Result:
+    """Of the model as received, before fine-tuning; templates come from each client's own training data."""
+    numbers: list[int] = []
     found: dict[str, list[Record]] = {name: [] for name in (*SIMILARITIES, "with_head")}
-    for subject in subjects:
-        if not len(subject.test):
+    for models in population.models(most):
+        if not len(models.test):
             continue
-        client, weights = subject.client, subject.weights(subject.before)
-        clients.append(client.id)
-        found["with_head"].append(subject.record(subject.before, subject.test, batch))
+        client, weights = models.client, models.weights(models.before)
+        numbers.append(client.id)
+        found["with_head"].append(models.record(models.before, models.test))
         for similarity in SIMILARITIES:
-            sums = representation.without_head(client.task, weights, client.train, subject.test, similarity, batch)
+            sums = representation.without_head(
+                client.task, weights, client.train, models.test, similarity, models.batch
+            )
             found[similarity].append(record_of(sums, client.moment.round, client.id))
-    return {"clients": clients, **{name: told(records) for name, records in found.items()}}
+    return {"clients": numbers, **{name: over_clients(records) for name, records in found.items()}}
+
+
+def _tables(result: Result, metric: Metric) -> list[Table]:
+    names = ("with_head", *SIMILARITIES)
+    return [scores_table(metric, {name.replace("_", " "): result[name] for name in names})]
+
+
+def _figures(findings: Sequence[Findings], metric: Metric) -> list[Figure]:
+    rows = [
+        [each.method, *(mean_spread(metric, each.results, key) for key in ("with_head", *SIMILARITIES))]
+        for each in findings
+    ]
+    columns = ["method", "with its head", "nearest template, cosine", "nearest template, Euclidean"]
+    note = "A test sample is answered by the class whose mean feature is nearest: what the body alone knows."
+    return [Table(columns, rows, "Accuracy without the head", note)]

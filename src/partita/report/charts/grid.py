@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..markup import Html, tag
-from .frame import CHARACTER, RIGHT, TOP, WIDTH, svg, text
+from .frame import CHARACTER, RIGHT, TOP, WIDTH, shortened, svg, text
 
 MOST_HEIGHT = 400
 SHADES = 9
+NAME = 110
+"""The width of a name at the edge, at most."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,8 @@ def grid(
     label: str, across: Sequence[str], down: Sequence[str], cells: Sequence[Sequence[Cell]], x: str, y: str
 ) -> Html:
     """Cells by row; x and y name the two ways."""
-    left = min(max(map(len, down)) * CHARACTER + 10, 120)
+    across, down = [shortened(name, NAME) for name in across], [shortened(name, NAME) for name in down]
+    left = max(map(len, down)) * CHARACTER + 10
     width = (WIDTH - RIGHT - left) / len(across)
     height = min(max(width, 14), 22, (MOST_HEIGHT - TOP) / len(down))
     bottom = TOP + height * len(down)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ...evaluation.figures import Line
 from ..markup import Html, tag
 from ..scale import Axis
 from .frame import CHARACTER, COLOURS, RIGHT, Plot, colour, framed, path, plot, shortened, text
@@ -11,17 +12,6 @@ DASHES = (None, "6 3", "2 3", "9 3 2 3")
 APART = 15
 MANY = 15
 """Of more points than this each is drawn small."""
-
-
-@dataclass(frozen=True)
-class Line:
-    """Points from left to right; the spread, where it is known, is drawn as a band to both sides."""
-
-    name: str
-    points: Sequence[tuple[float, float]]
-    number: int
-    """Decides the colour, and beyond the last colour the dashes."""
-    spread: Sequence[float] = ()
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ SQUARE, LEGEND, LINE = 320, 60, 18
 
 
 @dataclass(frozen=True)
-class Point:
+class Mark:
     x: float
     y: float
     number: int
@@ -19,7 +19,7 @@ class Point:
     tip: str
 
 
-def scatter(label: str, x: Axis, y: Axis, points: Sequence[Point]) -> Html:
+def scatter(label: str, x: Axis, y: Axis, points: Sequence[Mark]) -> Html:
     area = plot(x, y)
     marks = [_shape(area.x(each.x), area.y(each.y), each, 3.6) for each in points]
     if y.low < 0 < y.high:
@@ -27,7 +27,7 @@ def scatter(label: str, x: Axis, y: Axis, points: Sequence[Point]) -> Html:
     return framed(area, label, *marks)
 
 
-def cloud(label: str, points: Sequence[Point], names: Sequence[str]) -> Html:
+def cloud(label: str, points: Sequence[Mark], names: Sequence[str]) -> Html:
     """Points whose coordinates mean nothing but nearness, and what their colours and shapes mean."""
     across, down = [each.x for each in points], [each.y for each in points]
     room = WIDTH - LEGEND
@@ -37,7 +37,7 @@ def cloud(label: str, points: Sequence[Point], names: Sequence[str]) -> Html:
     shown = names[: SQUARE // LINE - 1]
     for number, name in enumerate(shown):
         height = LINE * (number + 0.7)
-        marks.append(_shape(room + 12, height, Point(0, 0, number, ""), 4))
+        marks.append(_shape(room + 12, height, Mark(0, 0, number, ""), 4))
         marks.append(text(room + 24, height + 4, name))
     if len(names) > len(shown):
         marks.append(text(room + 24, LINE * (len(shown) + 0.7) + 4, f"+ {len(names) - len(shown)}"))
@@ -48,7 +48,7 @@ def _zero(area: Plot) -> Html:
     return tag("line", x1=area.x.start, x2=area.x.end, y1=area.y(0), y2=area.y(0), class_="axis")
 
 
-def _shape(x: float, y: float, point: Point, radius: float) -> Html:
+def _shape(x: float, y: float, point: Mark, radius: float) -> Html:
     class_ = f"point {colour(point.number)}"
     kind = point.number // COLOURS % 3
     if kind == 0:

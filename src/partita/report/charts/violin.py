@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...runs.changes import violin as spread_out
+from ...evaluation.density import density
 from ..markup import Html, tag
 from ..scale import Axis
 from .frame import ROW, Rows, colour, path, rows, svg
@@ -29,7 +29,7 @@ def violins(label: str, x: Axis, several: Sequence[Violin]) -> Html:
 
 def _marks(area: Rows, row: int, each: Violin) -> list[Html]:
     height, x = area.middle(row), area.x
-    found = spread_out(each.values, STEPS)
+    found = density(each.values, STEPS)
     low, middle, high = found.lower_quartile, found.median, found.upper_quartile
     say = x.axis.say
     said = f"{each.name}: median {say(middle)}, middle half {say(low)} to {say(high)}"
@@ -42,7 +42,7 @@ def _marks(area: Rows, row: int, each: Violin) -> list[Html]:
             tag("circle", cx=x(value), cy=height, r=3, class_=f"dot {colour(each.number)}") for value in each.values
         )
         return [*dots, *marks]
-    half = [0.46 * ROW * density / max(found.density) for density in found.density]
+    half = [0.46 * ROW * each / max(found.density) for each in found.density]
     upper = [(x(value), height - size) for value, size in zip(found.at, half, strict=True)]
     lower = [(x(value), height + size) for value, size in zip(found.at, half, strict=True)]
     outline = tag("path", d=path([*upper, *lower[::-1]]) + "Z", class_=f"violin {colour(each.number)}", data_tip=said)

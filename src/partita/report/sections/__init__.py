@@ -1,1 +1,1 @@
-"""What does a report tell? One file for each section."""
+"""What does a report consist of? One file for each section, with the function of its name and its `PLACE`."""

@@ -2,7 +2,7 @@
 
 from statistics import fmean
 
-from ...formatting import duration, size
+from ...formatting import byte_text, duration
 from ...runs.target import spent
 from ..charts.bars import Part, bars
 from ..charts.frame import colour
@@ -11,11 +11,12 @@ from ..markup import Html
 from ..scale import axis
 from ..study import Method, Study
 
+PLACE = 110
 TITLE = "Cost"
 
 
 def cost(study: Study) -> Section:
-    run = [method for method in study.methods if any(each.view.rounds for each in method.replicas)]
+    run = [method for method in study.methods if any(each.run.rounds for each in method.replicas)]
     if not run:
         return section("cost", TITLE, paragraph("No round is done yet.", class_="missing"))
     return section("cost", TITLE, grid(_traffic(run), _time(run)))
@@ -27,16 +28,17 @@ def _traffic(methods: list[Method]) -> Html:
     groups = list(dict.fromkeys(group for each in found.values() for group in each))
     parts = [
         [
-            Part(
-                sum(each.get(group, (0, 0))) / 1e6,
-                colour(number),
-                f"{name}, {group}: {size(each.get(group, (0, 0))[0])} down, {size(each.get(group, (0, 0))[1])} up",
-            )
+            Part((down + up) / 1e6, colour(number), f"{name}, {group}: {byte_text(down)} down, {byte_text(up)} up")
             for number, group in enumerate(groups)
+            for down, up in [each.get(group, (0, 0))]
         ]
         for name, each in found.items()
     ]
-    rows = [[name, group, size(down), size(up)] for name, each in found.items() for group, (down, up) in each.items()]
+    rows = [
+        [name, group, byte_text(down), byte_text(up)]
+        for name, each in found.items()
+        for group, (down, up) in each.items()
+    ]
     rows += [[name, "all", "0 B", "0 B"] for name, each in found.items() if not each]
     x = axis("MB in a round", [0, *(sum(part.value for part in several) for several in parts)], most=5)
     note = "Mean of a round, all its participants together, down and up."
@@ -49,8 +51,8 @@ def _groups(method: Method) -> dict[str, tuple[float, float]]:
     """Means over runs, each of which counts alike, however many of its rounds are done."""
     totals: dict[str, list[float]] = {}
     for each in method.replicas:
-        rounds = max(each.view.done, 1) * len(method.replicas)
-        for sent in each.view.traffic:
+        rounds = max(each.run.done, 1) * len(method.replicas)
+        for sent in each.run.traffic:
             both = totals.setdefault(sent.group, [0.0, 0.0])
             both[0] += sent.down / rounds
             both[1] += sent.up / rounds
@@ -58,10 +60,8 @@ def _groups(method: Method) -> dict[str, tuple[float, float]]:
 
 
 def _time(methods: list[Method]) -> Html:
-    each = {method.name: fmean(run.view.seconds_per_round for run in method.replicas) for method in methods}
-    whole = {
-        method.name: fmean(spent(run.view, run.view.done).seconds for run in method.replicas) for method in methods
-    }
+    each = {method.name: fmean(run.run.seconds_per_round for run in method.replicas) for method in methods}
+    whole = {method.name: fmean(spent(run.run, run.run.done).seconds for run in method.replicas) for method in methods}
     parts = [
         [
             Part(

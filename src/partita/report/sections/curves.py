@@ -2,19 +2,22 @@
 
 from statistics import fmean, pstdev
 
+from ...evaluation.figures import Line
 from ...evaluation.metric import DECIMALS
-from ...evaluation.scores import HeldOut, Model
-from ...formatting import NONE, duration, size
+from ...evaluation.scores import HeldOut
+from ...evaluation.variants import Variant
+from ...formatting import NONE, byte_text, duration
 from ...runs.target import reached, spent
-from ..charts.lines import Level, Line, lines
-from ..figure import Section, figure, grid, paragraph, section, table
+from ..charts.lines import Level, lines
+from ..figure import Section, figure, grid, html_table, paragraph, section
 from ..markup import Html, tag
-from ..sampling import evenly, told
+from ..sampling import evenly, part_shown
 from ..scale import axis, score_axis, ticks, whole_axis
 from ..study import Method, Replica, Study
 
+PLACE = 40
 MOST_POINTS = 60
-SHORT = {
+SHORT: dict[Variant, str] = {
     "initial": "initial",
     "before_local": "before local",
     "after_local": "after local",
@@ -29,16 +32,16 @@ def curves(study: Study) -> Section:
         return section("curves", "Learning curves", paragraph("Nothing was evaluated yet.", class_="missing"))
     found = _curves(study)
     figures = [_over_rounds(study, found)]
-    if sum(each.view.bytes_per_round for method in study.methods for each in method.replicas):
+    if sum(each.run.bytes_per_round for method in study.methods for each in method.replicas):
         figures.append(_over_bytes(study))
     return section("curves", "Learning curves", grid(*figures), *_targets(study))
 
 
-def curve(replicas: list[Replica], model: Model, role: HeldOut) -> Curve:
+def curve(replicas: list[Replica], variant: Variant, role: HeldOut) -> Curve:
     """The mean over clients after each round at which it was measured."""
     known: dict[int, list[float]] = {}
     for each in replicas:
-        for at, mean in each.view.course(model, role).items():
+        for at, mean in each.run.course(variant, role).items():
             known.setdefault(at, []).append(mean)
     return [(at, fmean(values), pstdev(values)) for at, values in sorted(known.items())]
 
@@ -49,14 +52,13 @@ def _curves(study: Study) -> list[tuple[str, int, Curve]]:
         return [
             (method.name, method.number, found)
             for method in study.methods
-            if (found := curve(list(method.replicas), method.view.about["model"], "test"))
+            if (found := curve(list(method.replicas), method.run.record.variant, "test"))
         ]
     method = study.methods[0]
-    used: Model = method.view.about["model"]
-    wanted: list[tuple[str, Model, HeldOut]] = [(SHORT[used], used, "test"), ("validation", used, "validation")]
-    others: tuple[Model, ...] = ("initial", "before_local", "after_local", "after_finetune")
-    wanted += [(SHORT[model], model, "test") for model in others if model != used]
-    several = [(name, curve(list(method.replicas), model, role)) for name, model, role in wanted]
+    used: Variant = method.run.record.variant
+    wanted: list[tuple[str, Variant, HeldOut]] = [(SHORT[used], used, "test"), ("validation", used, "validation")]
+    wanted += [(short, variant, "test") for variant, short in SHORT.items() if variant != used]
+    several = [(name, curve(list(method.replicas), variant, role)) for name, variant, role in wanted]
     return [(name, number, found) for number, (name, found) in enumerate(several) if found]
 
 
@@ -75,7 +77,7 @@ def _over_rounds(study: Study, found: list[tuple[str, int, Curve]]) -> Html:
     known = {name: {at: mean for at, mean, _ in each} for name, _, each in shown}
     rows = [[str(at), *(metric.text(each[at]) if at in each else NONE for each in known.values())] for at in rounds]
     note = "Mean over clients" + (", and over seeds with their spread." if len(study.seeds) > 1 else ".")
-    note += " " + told(MOST_POINTS, max(len(each) for _, _, each in found), "rounds")
+    note += " " + part_shown(MOST_POINTS, max(len(each) for _, _, each in found), "rounds")
     if len(rounds) == 1:
         note += " Evaluated once; the setting evaluate_every says how often."
     chart = lines(f"Mean test {metric.name} over rounds", whole_axis("round", 0, last), y, series, levels)
@@ -96,13 +98,13 @@ def _over_bytes(study: Study) -> Html:
     metric = study.metric
     series, rows = [], []
     for method in study.methods:
-        found = evenly(curve(list(method.replicas), method.view.about["model"], "test"), MOST_POINTS)
+        found = evenly(curve(list(method.replicas), method.run.record.variant, "test"), MOST_POINTS)
         if not found:
             continue
-        points = [(fmean(spent(each.view, at).bytes for each in method.replicas) / 1e6, mean) for at, mean, _ in found]
+        points = [(fmean(spent(each.run, at).bytes for each in method.replicas) / 1e6, mean) for at, mean, _ in found]
         series.append(Line(method.name, points, method.number))
         rows += [
-            [method.name, str(at), size(1e6 * x), metric.text(y)]
+            [method.name, str(at), byte_text(1e6 * x), metric.text(y)]
             for (at, _, _), (x, y) in zip(found, points, strict=True)
         ]
     y = score_axis(metric, [value for each in series for _, value in each.points])
@@ -116,7 +118,7 @@ def _targets(study: Study) -> list[Html]:
     """Round numbers between the first and the best mean; each method's cost to get there."""
     metric, lower = study.metric, study.metric.lower_is_better
     runs = [each for method in study.methods for each in method.tested]
-    all_means = [list(each.view.course().values()) for each in runs]
+    all_means = [list(each.run.course().values()) for each in runs]
     worst, best = (max, min) if lower else (min, max)
     start, end = worst(each[0] for each in all_means), best(best(each) for each in all_means)
     between = (round(each, DECIMALS) for each in ticks(min(start, end), max(start, end), 7))
@@ -132,15 +134,15 @@ def _targets(study: Study) -> list[Html]:
     )
     return [
         tag("h3", "Rounds, time and traffic to a target"),
-        table(titles, rows, label="Cost of a target"),
+        html_table(titles, rows, label="Cost of a target"),
         paragraph(explained, class_="quiet"),
     ]
 
 
 def _cost(method: Method, target: float) -> str:
-    costs = [cost for each in method.tested if (cost := reached(each.view, target))]
+    costs = [cost for each in method.tested if (cost := reached(each.run, target))]
     if not costs:
         return "not reached"
     seconds, traffic = fmean(each.seconds for each in costs), fmean(each.bytes for each in costs)
     some = "" if len(costs) == len(method.replicas) else f" ({len(costs)} of {len(method.replicas)} runs)"
-    return f"round {fmean(each.round for each in costs):.3g}, {duration(seconds)}, {size(traffic)}{some}"
+    return f"round {fmean(each.round for each in costs):.3g}, {duration(seconds)}, {byte_text(traffic)}{some}"

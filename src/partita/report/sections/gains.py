@@ -3,21 +3,23 @@
 from collections.abc import Sequence
 from statistics import fmean, pstdev
 
-from ...evaluation.scores import Model, quantile
+from ...evaluation.figures import Line
+from ...evaluation.gains import by_rank, gain as gain_over
+from ...evaluation.scores import quantile
+from ...evaluation.variants import Variant
 from ...formatting import NONE
-from ...runs.changes import sizes
-from ...runs.gains import gain as gain_over
-from ...runs.view import View
+from ...runs.stored import StoredRun
 from ..charts.histogram import bins, histogram
-from ..charts.lines import Line, lines
-from ..charts.scatter import Point, scatter
+from ..charts.lines import lines
+from ..charts.scatter import Mark, scatter
 from ..charts.violin import Violin, violins
 from ..figure import Section, figure, grid, missing_baselines, section
 from ..markup import Html, tag
-from ..sampling import evenly, told
+from ..sampling import evenly, part_shown
 from ..scale import gain_axis, score_axis, size_axis, whole_axis
 from ..study import Method, Study
 
+PLACE = 50
 MOST_POINTS = 400
 MOST_METHODS = 6
 MOST_RANKS = 60
@@ -35,7 +37,8 @@ def gains(study: Study) -> Section:
         shown = [method for method in study.methods if method.over(reference)][:MOST_METHODS]
         parts += [_histogram(study, method, name) for method in shown for name in wanted if method.over(name)]
         parts += [_scatter(study, method, reference) for method in shown]
-    content = [grid(*parts, *_changes(study), _ranks(study))]
+        parts += _gains_by_rank(study, reference)
+    content = [grid(*parts, *_changes(study), _scores_by_rank(study))]
     if not known:
         content.append(missing_baselines("Gains over local training and over the global model need these baselines."))
     elif len(study.methods) > MOST_METHODS:
@@ -69,19 +72,19 @@ def _violin_figure(study: Study, title: str, several: Sequence[Violin]) -> Html:
 
 def _changes(study: Study) -> list[Html]:
     """What training in the round or fine-tuning does to each client's model."""
-    kinds: tuple[tuple[Model, str], ...] = (("after_local", "trained"), ("after_finetune", "fine-tuned"))
+    kinds: tuple[tuple[Variant, str], ...] = (("after_local", "trained"), ("after_finetune", "fine-tuned"))
     several = []
     for method in study.methods:
-        for model, name in kinds:
-            if values := [value for each in method.tested for value in _change(each.view, model)]:
+        for variant, name in kinds:
+            if values := [value for each in method.tested for value in _change(each.run, variant)]:
                 shown = name if len(study.methods) == 1 else f"{method.name}, {name}"
                 several.append(Violin(shown, values, method.number))
     return [_violin_figure(study, "Change by training on one's own data", several)] if several else []
 
 
-def _change(view: View, model: Model) -> tuple[float, ...]:
+def _change(run: StoredRun, variant: Variant) -> tuple[float, ...]:
     """Of each client's score, from before its local training."""
-    return gain_over("before_local", view.scores(model), view.scores("before_local"), view.metric).gains
+    return gain_over("before_local", run.scores(variant), run.scores("before_local"), run.metric).gains
 
 
 def _histogram(study: Study, method: Method, reference: str) -> Html:
@@ -90,7 +93,7 @@ def _histogram(study: Study, method: Method, reference: str) -> Html:
     x = gain_axis(study.metric, [found[0].low, found[-1].high])
     what = "clients" if len(method.replicas) == 1 else "clients (each seed counts)"
     rows = [[f"{study.metric.change(each.low)} to {study.metric.change(each.high)}", str(each.count)] for each in found]
-    worse, total = method.hurt(reference)
+    worse, total = method.hurt_count(reference)
     note = f"{worse} of {total} are worse off, {values.count(0)} equal."
     title = f"{method.name} over {reference}"
     return figure(
@@ -99,26 +102,57 @@ def _histogram(study: Study, method: Method, reference: str) -> Html:
 
 
 def _scatter(study: Study, method: Method, reference: str) -> Html:
-    what = f"{sizes(method.view)[0]} samples"
+    what = f"{method.run.sample_counts[0]} samples"
     found = [
-        (view.seed, client, gain, counts[client])
-        for view, each in method.over(reference)
-        for counts in [sizes(view)[1]]
+        (run.seed, run.record.name_of(client), gain, run.sample_counts[1][client])
+        for run, each in method.over(reference)
         for client, gain in zip(each.clients, each.gains, strict=True)
     ]
     points, rows = [], []
-    for seed, client, gain, size in evenly(found, MOST_POINTS):
-        tip = f"client {client}, seed {seed}: {study.metric.change(gain)}, {size:,} {what}"
-        points.append(Point(max(size, 1), gain, method.number, tip))
-        rows.append([str(client), str(seed), f"{size:,}", study.metric.change(gain)])
+    for seed, name, gain, count in evenly(found, MOST_POINTS):
+        tip = f"client {name}, seed {seed}: {study.metric.change(gain)}, {count:,} {what}"
+        points.append(Mark(max(count, 1), gain, method.number, tip))
+        rows.append([name, str(seed), f"{count:,}", study.metric.change(gain)])
     title = f"{method.name} over {reference}, by data size"
     x, y = size_axis(what, [each.x for each in points]), gain_axis(study.metric, [0, *(each.y for each in points)])
-    note = ("A point for each client and seed. " + told(MOST_POINTS, len(found), "points")).strip()
+    note = ("A point for each client and seed. " + part_shown(MOST_POINTS, len(found), "points")).strip()
     chart = scatter(f"{title}: gain against the number of {what}", x, y, points)
     return figure(title, chart, ["client", "seed", what, "gain"], rows, note)
 
 
-def _ranks(study: Study) -> Html:
+def _gains_by_rank(study: Study, reference: str) -> list[Html]:
+    """Clients in order of their mean gain over seeds, where there are several."""
+    metric = study.metric
+    series, rows = [], []
+    for method in study.methods:
+        several = method.over(reference)
+        ranked = by_rank([each for _, each in several]) if len(several) > 1 else []
+        if not ranked:
+            continue
+        places = evenly(range(len(ranked)), MOST_RANKS)
+        points = [(place + 1, ranked[place].mean) for place in places]
+        series.append(Line(method.name, points, method.number, [ranked[place].std for place in places]))
+        rows += [
+            [
+                method.name,
+                str(place + 1),
+                several[0][0].record.name_of(ranked[place].client),
+                metric.change(ranked[place].mean),
+                f"{metric.change(ranked[place].low)} to {metric.change(ranked[place].high)}",
+            ]
+            for place in places
+        ]
+    if not series:
+        return []
+    y = gain_axis(metric, [0, *(value for each in series for _, value in each.points)])
+    last = int(max(each.points[-1][0] for each in series))
+    title = f"Gain over {reference} by rank of the client"
+    chart = lines(f"{title}, the least first", whole_axis("rank", 1, last), y, series)
+    note = "Clients in ascending order of their mean gain over seeds; band: spread over seeds."
+    return [figure(title, chart, ["method", "rank", "client", "mean gain", "over seeds"], rows, note)]
+
+
+def _scores_by_rank(study: Study) -> Html:
     """Clients in order of their score, the worst first; under each seed anew."""
     metric = study.metric
     series, rows = [], []

@@ -4,18 +4,25 @@ from statistics import fmean
 
 from ...formatting import plain
 from ..charts.bars import Part, bars
-from ..figure import Section, figure, grid, key, missing, paragraph, section, table
+from ..figure import Section, figure, grid, html_table, key, missing, paragraph, section
 from ..markup import Html
 from ..scale import axis
 from ..study import Study
 
+PLACE = 70
 TITLE = "The guard"
 
 
 def guard(study: Study) -> Section:
     found = study.having("guard")
+    failed = [
+        paragraph(f"No guard for {method.name}: {reasons[0]}", class_="missing")
+        for method, reasons in study.having("guard_failed")
+        if not method.analyses("guard")
+    ]
     if not found:
-        return section("guard", TITLE, missing("The guard was not asked for.", "partita guard RUN"))
+        gap = failed or [missing("The guard was not asked for.", "partita guard RUN")]
+        return section("guard", TITLE, *gap)
     metric = study.metric
     rows = [
         [
@@ -55,7 +62,12 @@ def guard(study: Study) -> Section:
         [[name, plain(several[0].value)] for name, several in zip(names, parts, strict=True)],
     )
     return section(
-        "guard", TITLE, words, table(titles, rows, label="The guard on test data"), grid(hurt, _choices(study))
+        "guard",
+        TITLE,
+        words,
+        html_table(titles, rows, label="The guard on test data"),
+        grid(hurt, _choices(study)),
+        *failed,
     )
 
 

@@ -2,14 +2,16 @@
 
 from statistics import fmean, pstdev
 
-from ...formatting import NONE, amount, size
+from ...formatting import NONE, amount, byte_text
 from ..charts.bars import Part, bars
 from ..charts.frame import colour
 from ..charts.intervals import Interval, intervals
-from ..figure import Section, figure, grid, missing_baselines, not_noted, paragraph, section, table
+from ..figure import Section, figure, grid, html_table, missing_baselines, not_noted, paragraph, section
 from ..markup import Html, join, tag
 from ..scale import axis, score_axis
 from ..study import Method, Study
+
+PLACE = 20
 
 
 def headline(study: Study) -> Section:
@@ -18,7 +20,7 @@ def headline(study: Study) -> Section:
         return section("headline", "Result", paragraph("Nothing was evaluated yet.", class_="missing"))
     cards = _cards(study, study.methods[0]) if len(study.methods) == 1 else Html()
     titles, rows = _rows(study, tested)
-    shown = table(titles, rows, label=f"Test {study.metric.name} of each method", class_="headline")
+    shown = html_table(titles, rows, label=f"Test {study.metric.name} of each method", class_="headline")
     return section(
         "headline",
         "Result",
@@ -51,7 +53,7 @@ def _cards(study: Study, method: Method) -> Html:
         ),
     ]
     for name in study.references[:2]:
-        gain, (count, total) = method.mean_gain(name), method.hurt(name)
+        gain, (count, total) = method.mean_gain(name), method.hurt_count(name)
         if gain is not None:
             points = metric.change(gain) + ("" if metric.lower_is_better else " points")
             cards.append((points, f"{count} of {total} worse off" + _per_seed(method), f"against {name}"))
@@ -94,7 +96,7 @@ def _rows(study: Study, tested: list[Method]) -> tuple[list[str], list[list[str]
         gains = [method.mean_gain(name) for name in study.references]
         row += [NONE if gain is None else metric.change(gain) for gain in gains]
         row += [_hurt(method, name) for name in study.references]
-        row.append(size(fmean(each.view.bytes_per_round for each in method.replicas)))
+        row.append(byte_text(fmean(each.run.bytes_per_round for each in method.replicas)))
         rows.append(row)
         rows += _newcomers(method, study, len(titles), many)
     return titles, rows
@@ -102,15 +104,15 @@ def _rows(study: Study, tested: list[Method]) -> tuple[list[str], list[list[str]
 
 def _named(method: Method, study: Study) -> str:
     marks = [] if method in study.methods else ["baseline"]
-    if not all(each.view.finished for each in method.replicas):
+    if not all(each.run.finished for each in method.replicas):
         marks.append("not finished")
-    if any(each.view.about["oracle_validation"] for each in method.replicas):
+    if any(each.run.record.oracle_validation for each in method.replicas):
         marks.append("oracle")
     return f"{method.name} ({', '.join(marks)})" if marks else method.name
 
 
 def _hurt(method: Method, reference: str) -> str:
-    count, total = method.hurt(reference)
+    count, total = method.hurt_count(reference)
     return f"{count} of {total}" if total else NONE
 
 
@@ -120,14 +122,14 @@ def _floor(study: Study, width: int, many: bool) -> list[str] | None:
         return None
     metric, floors = study.metric, [each for _, each in study.floors]
     row = ["floor", metric.spread(fmean(each.macro for each in floors), fmean(pstdev(each.others) for each in floors))]
-    known = [view.analyses["floor"] for view, _ in study.floors]
+    known = [run.analyses["floor"] for run, _ in study.floors]
     whole = [len(each.clients) for each in floors] == [len(value["clients"]) for value in known]
     row += [*([NONE] if many else []), metric.text(fmean(value["micro"] for value in known)) if whole else NONE]
     return row + [NONE] * (width - len(row))
 
 
 def _newcomers(method: Method, study: Study, width: int, many: bool) -> list[list[str]]:
-    found = [summary for each in method.tested if (summary := each.view.summaries(newcomers=True).get(each.model))]
+    found = [summary for each in method.tested if (summary := each.run.summaries(newcomers=True).get(each.variant))]
     if not found:
         return []
     metric = study.metric
@@ -180,7 +182,7 @@ def _means(study: Study, tested: list[Method]) -> Html:
 
 def _hurt_shares(study: Study, reference: str) -> Html:
     """One bar for each method that is measured against the reference."""
-    counts = [(method.name, *found) for method in study.methods if (found := method.hurt(reference))[1]]
+    counts = [(method.name, *found) for method in study.methods if (found := method.hurt_count(reference))[1]]
     parts = [
         [Part(100 * count / total, "hurt", f"{name}: {count} of {total} are worse off than with {reference}")]
         for name, count, total in counts

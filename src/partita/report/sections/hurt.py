@@ -2,10 +2,11 @@
 
 from ...evaluation.scores import tenth
 from ...formatting import NONE
-from ..figure import Section, details, missing_baselines, section, table
+from ..figure import Section, details, html_table, missing_baselines, section
 from ..markup import Html, tag
 from ..study import Method, Study
 
+PLACE = 60
 MOST_ROWS = 200
 
 
@@ -24,12 +25,12 @@ def _shares(study: Study, tested: list[Method]) -> list[Html]:
     for method in tested:
         row = [method.name]
         for name in study.references:
-            count, total = method.hurt(name)
+            count, total = method.hurt_count(name)
             row.append(f"{count} of {total} ({100 * count / total:.0f} %)" if total else NONE)
         rows.append(row)
     titles = ["method", *(f"worse than {name}" for name in study.references)]
     lists = [_list(study, name) for name in study.references if any(method.over(name) for method in tested)]
-    return [table(titles, rows, label="Clients hurt"), *lists]
+    return [html_table(titles, rows, label="Clients hurt"), *lists]
 
 
 def _list(study: Study, reference: str) -> Html:
@@ -45,7 +46,7 @@ def _list(study: Study, reference: str) -> Html:
     found.sort(key=lambda each: each[0])
     rows = [
         [
-            str(client),
+            run.record.name_of(client),
             name,
             str(run.seed),
             f"{run.tested()[client].count:,}",
@@ -68,7 +69,13 @@ def _worst(study: Study, tested: list[Method]) -> Html:
         for each in method.tested:
             ordered = sorted(each.last.values(), key=lambda record: record.score, reverse=metric.lower_is_better)
             rows += [
-                [method.name, str(each.view.seed), str(record.client), f"{record.count:,}", metric.text(record.score)]
+                [
+                    method.name,
+                    str(each.run.seed),
+                    each.run.record.name_of(record.client),
+                    f"{record.count:,}",
+                    metric.text(record.score),
+                ]
                 for record in tenth(ordered)
             ]
     shown = rows[:MOST_ROWS]

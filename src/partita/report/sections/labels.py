@@ -1,16 +1,17 @@
 """Who has which data? Labels and samples by client."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..charts.grid import Cell, grid as cells
 from ..charts.histogram import bins, histogram
 from ..figure import Section, figure, grid, not_noted, section
 from ..markup import Html
-from ..sampling import evenly, told
+from ..sampling import evenly, part_shown
 from ..scale import axis
 from ..study import Study
 
+PLACE = 80
 MOST_CELLS = 2400
 MOST_CLIENTS = 60
 MOST_CLASSES = 100
@@ -19,16 +20,17 @@ TITLE = "Labels over clients"
 
 
 def labels(study: Study) -> Section | None:
-    found = [values[0] for _, values in study.having("labels")]
+    found = study.having("labels")
     if study.metric.lower_is_better:
         return None
     if not found:
         return section("labels", TITLE, not_noted("Labels were not counted."))
     # Methods that are compared share their division.
-    return section("labels", TITLE, grid(_cells(found[0]), _sizes(found[0])))
+    method, (first, *_) = found[0]
+    return section("labels", TITLE, grid(_cells(first, method.run.record.name_of), _sizes(first)))
 
 
-def _cells(found: dict[str, Any]) -> Html:
+def _cells(found: dict[str, Any], name_of: Callable[[int], str]) -> Html:
     """All roles together; classes beyond the commonest are put into one row."""
     counts = [
         [sum(roles) for roles in zip(*rows, strict=True)] for rows in zip(*(found[role] for role in ROLES), strict=True)
@@ -36,19 +38,20 @@ def _cells(found: dict[str, Any]) -> Html:
     names, folded = _folded(found["classes"], counts)
     places = evenly(range(len(folded)), min(MOST_CLIENTS, max(MOST_CELLS // len(names), 10)))
     most = max(max(row) for row in folded) or 1
-    clients = [str(found["clients"][place]) for place in places]
-    # By the root, so that small counts can still be told from none.
+    clients = [name_of(found["clients"][place]) for place in places]
+    # By the root, so that small counts can still be part_shown from none.
     drawn = [
         [
             Cell(
                 (folded[place][row] / most) ** 0.5,
-                f"client {found['clients'][place]}, label {name}: {folded[place][row]:,} samples",
+                f"client {client}, label {name}: {folded[place][row]:,} samples",
             )
-            for place in places
+            for client, place in zip(clients, places, strict=True)
         ]
         for row, name in enumerate(names)
     ]
-    note = "The darker, the more samples (training, validation and test). " + told(len(places), len(folded), "clients")
+    note = "The darker, the more samples (training, validation and test). "
+    note += part_shown(len(places), len(folded), "clients")
     rows = [
         [clients[column], *(str(folded[place][row]) for row in range(len(names)))]
         for column, place in enumerate(places)

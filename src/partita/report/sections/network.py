@@ -2,13 +2,14 @@
 
 from typing import Any
 
-from ...formatting import NONE, size
+from ...formatting import NONE, byte_text
 from ..charts.bars import Part, bars
 from ..figure import Section, details, figure, key, not_noted, section
 from ..markup import Html, join, tag
 from ..scale import axis
 from ..study import Study
 
+PLACE = 90
 TITLE = "Partition of the network"
 KINDS = {
     "shared": "shared",
@@ -31,8 +32,8 @@ def network(study: Study) -> Section:
             f"{value['shared']:,}",
             f"{value['personal']:,}",
             f"{value['frozen']:,}",
-            size(value["bytes_down"]),
-            size(value["bytes_up"]),
+            byte_text(value["bytes_down"]),
+            byte_text(value["bytes_up"]),
         ]
         for name, value in found
     ]

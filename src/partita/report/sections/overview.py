@@ -1,19 +1,22 @@
 """What was run? In words."""
 
 from collections.abc import Mapping
-from typing import Any
 
-from ...evaluation.metric import MODELS
+from ...evaluation.variants import VARIANTS
 from ...formatting import amount, listed
+from ...runs.record import RunRecord
+from ...simulation.samplers import sampler
 from ..figure import Section, paragraph, section
 from ..markup import Html, join, tag
 from ..study import Study
 
+PLACE = 10
+
 
 def overview(study: Study) -> Section:
-    first = study.views[0].about
+    first = study.runs[0].record
     several = len(study.methods) > 1
-    oracle = any(each.about["oracle_validation"] for each in study.views)
+    oracle = any(each.record.oracle_validation for each in study.runs)
     names = [method.name for method in study.methods]
     sentences = [
         (f"{amount(len(names), 'method')}, {listed(names)}, were" if several else f"{names[0]} was")
@@ -24,38 +27,31 @@ def overview(study: Study) -> Section:
         f"All scores are {study.metric.name} on test data"
         + ("." if oracle else ", which no method sees and which choose nothing."),
     ]
-    if first["newcomers"]:
-        sentences.append(
-            f"{amount(len(first['newcomers']), 'client')} never trained and are told apart as new clients."
-        )
+    if first.newcomers:
+        sentences.append(f"{amount(len(first.newcomers), 'client')} never trained and are told apart as new clients.")
     return section("overview", "What was run", paragraph(" ".join(filter(None, sentences))), *_notes(study))
 
 
 def _data(study: Study) -> str:
-    described = dict.fromkeys(_division(each.about) for each in study.views)
+    described = dict.fromkeys(_division(each.record) for each in study.runs)
     return listed(list(described))
 
 
-def _division(about: Mapping[str, Any]) -> str:
-    clients = amount(about["clients"], "client")
-    origin = about.get("origin") or {}
-    split = origin.get("split") if isinstance(origin, Mapping) else None
+def _division(record: RunRecord) -> str:
+    clients = amount(record.clients, "client")
+    split = record.origin.get("split")
     if not isinstance(split, Mapping):
-        return f"{about['data']}, {clients}"
+        return f"{record.data}, {clients}"
     name, alpha = split.get("name"), split.get("alpha")
     how = f"{name}, alpha {alpha:g}" if isinstance(alpha, int | float) else str(name)
-    return f"{about['data']}, divided among {clients} ({how})"
+    return f"{record.data}, divided among {clients} ({how})"
 
 
 def _length(study: Study) -> str:
-    rounds = sorted({each.about["rounds"] for each in study.views})
-    networks = dict.fromkeys(_name(each.about["settings"].get("model", "mlp")) for each in study.views)
-    shares = sorted({each.about["settings"].get("participation", 1.0) for each in study.views})
-    who = (
-        "all clients take"
-        if shares == [1.0]
-        else f"{listed([f'{100 * share:g} %' for share in shares])} of clients take"
-    )
+    rounds = sorted({each.record.rounds for each in study.runs})
+    networks = dict.fromkeys(_name(each.record.experiment["model"]) for each in study.runs)
+    samplers = dict.fromkeys(sampler(each.record.experiment["participation"]).who for each in study.runs)
+    who = f"{listed(list(samplers))} take"
     number = listed([f"{count:,}" for count in rounds])
     unit = "round" if rounds == [1] else "rounds"
     return f"The network is {listed(list(networks))}; {who} part in each of {number} {unit}."
@@ -71,7 +67,7 @@ def _seeds(study: Study) -> str:
 def _model(study: Study) -> str:
     used: dict[str, list[str]] = {}
     for method in study.methods:
-        used.setdefault(MODELS[method.view.about["model"]], []).append(method.name)
+        used.setdefault(VARIANTS[method.run.record.variant], []).append(method.name)
     if len(used) == 1:
         return f"What is tested is each client's model {next(iter(used))}."
     return (
@@ -94,8 +90,8 @@ def _sampled(study: Study) -> list[str]:
     """Large populations are evaluated on a fixed sample."""
     found = []
     for method in study.methods:
-        about = method.view.about
+        record = method.run.record
         tested = max((len(each.last) for each in method.replicas), default=0)
-        if 0 < tested < about["clients"] - len(about["newcomers"]):
-            found.append(f"{method.name} was tested on {tested:,} of {about['clients']:,} clients.")
+        if 0 < tested < record.clients - len(record.newcomers):
+            found.append(f"{method.name} was tested on {tested:,} of {record.clients:,} clients.")
     return found

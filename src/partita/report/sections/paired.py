@@ -1,5 +1,6 @@
 """Is one method better than another? Differences on the same clients and seeds, with intervals and tests."""
 
+from ...errors import PartitaError
 from ...evaluation.comparison import Comparison, Difference, compare
 from ...formatting import NONE
 from ...runs.scores import pooled
@@ -10,13 +11,14 @@ from ..markup import Html, join, tag
 from ..scale import axis
 from ..study import Method, Study
 
+PLACE = 30
 FIRST = ("fedavg", "local")
 """Methods that others are compared with, where they are there."""
 
 
 def paired(study: Study) -> Section | None:
     """Nothing where there is nothing to compare."""
-    done = [method for method in study.methods if all(each.view.finished and each.last for each in method.replicas)]
+    done = [method for method in study.methods if all(each.run.finished and each.last for each in method.replicas)]
     if len(study.methods) < 2:
         return None
     against = next((method for name in FIRST for method in done if method.name == name), done[0] if done else None)
@@ -24,18 +26,18 @@ def paired(study: Study) -> Section | None:
     if against is None or len(alike) < 2:
         text = "Fewer than two of these methods are finished on the same clients and seeds."
         return section("paired", "Differences between methods", paragraph(text, class_="missing"))
-    made = compare(
-        {method.name: pooled(each.view for each in method.replicas) for method in alike},
-        baseline=against.name,
-        lower_is_better=study.metric.lower_is_better,
-    )
+    try:
+        scores = {method.name: pooled(each.run for each in method.replicas) for method in alike}
+    except PartitaError as problem:
+        return section("paired", "Differences between methods", paragraph(str(problem), class_="missing"))
+    made = compare(scores, baseline=against.name, lower_is_better=study.metric.lower_is_better)
     return section("paired", "Differences between methods", *_shown(study, made, {each.name: each for each in alike}))
 
 
 def _same_clients(one: Method, other: Method) -> bool:
-    clients = {each.view.seed: each.view.about["fingerprint"] for each in other.replicas}
-    common = [each.view for each in one.replicas if each.view.seed in clients]
-    return bool(common) and all(each.about["fingerprint"] == clients[each.seed] for each in common)
+    clients = {each.run.seed: each.run.record.fingerprint for each in other.replicas}
+    common = [each.run for each in one.replicas if each.run.seed in clients]
+    return bool(common) and all(each.record.fingerprint == clients[each.seed] for each in common)
 
 
 def _shown(study: Study, made: Comparison, methods: dict[str, Method]) -> list[Html]:

@@ -4,45 +4,46 @@ import json
 from collections.abc import Iterator, Mapping
 
 from ...formatting import NONE
-from ...runs.view import View
-from ..figure import Section, section, table
+from ...runs.stored import StoredRun
+from ..figure import Section, html_table, section
 from ..markup import Html, tag
 from ..study import Study
+
+PLACE = 120
 
 
 def provenance(study: Study) -> Section:
     rows = [
         [
             method.name,
-            str(each.view.seed),
-            each.view.about["status"],
-            f"{each.view.done} of {each.view.about['rounds']}",
-            _chosen(study, each.view),
-            str(each.view.about["started"])[:16].replace("T", " "),
-            str(each.view.folder),
+            str(each.run.seed),
+            each.run.record.status,
+            f"{each.run.done} of {each.run.record.rounds}",
+            _chosen(study, each.run),
+            str(each.run.record.started)[:16].replace("T", " "),
+            str(each.run.folder),
         ]
         for method in study.methods
         for each in method.replicas
     ]
     titles = ["method", "seed", "status", "rounds", "best round on validation data", "started (UTC)", "folder"]
-    shown = [_settings(method.name, method.view) for method in study.methods]
-    return section("provenance", "Configuration and provenance", table(titles, rows, label="Runs"), *shown)
+    shown = [_settings(method.name, method.run) for method in study.methods]
+    return section("provenance", "Configuration and provenance", html_table(titles, rows, label="Runs"), *shown)
 
 
-def _chosen(study: Study, view: View) -> str:
+def _chosen(study: Study, run: StoredRun) -> str:
     """With its score on test data."""
-    at, means = view.chosen_round, view.course()
+    at, means = run.chosen_round, run.course()
     return f"{at} ({study.metric.text(means[at])} on test)" if at in means else NONE
 
 
-def _settings(name: str, view: View) -> Html:
-    about = view.about
-    wanted = ("settings", "origin", "environment", "fingerprint", "interval", "format")
-    rows = [[key, value] for part in wanted if part in about for key, value in _flat(part, about[part])]
+def _settings(name: str, run: StoredRun) -> Html:
+    wanted = ("experiment", "origin", "environment", "fingerprint", "commit_every", "partita")
+    rows = [[key, value] for part in wanted for key, value in _flat(part, getattr(run.record, part))]
     return tag(
         "details",
         tag("summary", f"Settings, data and machine of {name}"),
-        table(["key", "value"], rows, label="Settings", class_="text"),
+        html_table(["key", "value"], rows, label="Settings", class_="text"),
     )
 
 
@@ -52,4 +53,4 @@ def _flat(key: str, value: object) -> Iterator[tuple[str, str]]:
         for name, inner in value.items():
             yield from _flat(f"{key}.{name}", inner)
     else:
-        yield key.removeprefix("settings."), value if isinstance(value, str) else json.dumps(value)
+        yield key.removeprefix("experiment."), value if isinstance(value, str) else json.dumps(value)

@@ -1,1 +1,1 @@
-"""Who carries out jobs? One file for each executor."""
+"""Who carries out jobs? One file for each executor: file name = function name = its name after `--on`."""

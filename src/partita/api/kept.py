@@ -1,0 +1,209 @@
+"""What can be asked of runs that are kept? Scores, gains, records as a table, reports, and clients' states."""
+
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, overload
+
+from ..errors import PartitaError, unknown
+from ..evaluation.comparison import Comparison, compare as compare_scores
+from ..evaluation.gains import Gain
+from ..evaluation.scores import Summary
+from ..evaluation.variants import Variant
+from ..extras import optional
+from ..report import REPORT
+from ..report.report import write_report
+from ..runs.folders import find_runs, runs_in
+from ..runs.gains import NamedBaselines, gains_of, named_baselines
+from ..runs.scores import scores_of
+from ..runs.session import Session
+from ..runs.store import SERVER, Store
+from ..runs.stored import StoredRun, read_run
+from ..simulation.events import OnEvent, ignore
+from ..simulation.executor import Executor
+from ..simulation.experiment import Experiment
+from ..tensors import Tensors
+from .finish import finish
+
+
+class Run:
+    """A run in a folder. What it says is read when it is first asked for."""
+
+    def __init__(self, folder: Path, experiment: Experiment | None = None) -> None:
+        self.folder = folder
+        self._experiment = experiment
+        self._read: dict[Path, StoredRun] = {}
+
+    @classmethod
+    def of(cls, session: Session) -> "Run":
+        """With what a session has read."""
+        made = cls(session.folder, session.experiment)
+        made._read = {_place(session.folder): session.stored, **session.stored_beside}
+        return made
+
+    def __repr__(self) -> str:
+        record = self.stored.record
+        return f"Run({str(self.folder)!r}: {record.label} on {record.data}, {record.status})"
+
+    @cached_property
+    def stored(self) -> StoredRun:
+        """Everything that is stored but tensors, as of one moment."""
+        return self._read.get(_place(self.folder)) or read_run(self.folder)
+
+    def score(self, variant: Variant | None = None) -> Summary:
+        """The score on test data over the clients that train, after the last evaluated round."""
+        found = self.stored.summaries()
+        wanted = variant or self.stored.record.variant
+        if wanted not in found:
+            raise PartitaError(f"{self.folder} has no score of this variant yet. {unknown('variant', wanted, found)}")
+        return found[wanted]
+
+    def scores(self, variant: Variant | None = None) -> dict[str, float]:
+        """Each client's score on test data, by the client's name."""
+        name_of = self.stored.record.name_of
+        return {name_of(client): score for client, score in self.stored.scores(variant).items()}
+
+    def gains(self) -> list[Gain]:
+        """Over the floor and every baseline."""
+        return gains_of(self.stored, self._baselines)
+
+    @property
+    def lost(self) -> Mapping[str, str]:
+        """Baselines that are not where the run says, and why."""
+        return self._baselines.lost
+
+    @cached_property
+    def _baselines(self) -> NamedBaselines:
+        return named_baselines(self.stored, self._read)
+
+    def table(self) -> Any:
+        """All records: a pandas data frame if pandas is installed, else a list of dictionaries."""
+        return _table(_rows(self))
+
+    def report(self, path: Path | str | None = None) -> Path:
+        """Write a report of this run; by default into its folder."""
+        return write_report([self.folder], Path(path) if path else self.folder / REPORT)
+
+    def client_state(self, client: int | str) -> Tensors:
+        """What a client keeps, by its name or number; nothing if it never took part."""
+        record = self.stored.record
+        number = client if isinstance(client, int) else _number_of(client, record.names, record.clients)
+        if not 0 <= number < record.clients:
+            raise PartitaError(f"There is no client {client} in {self.folder}: they are 0 to {record.clients - 1}.")
+        return self._state(number)
+
+    def server_state(self) -> Tensors:
+        """The server's state after the last committed round."""
+        return self._state(SERVER)
+
+    def _state(self, client: int) -> Tensors:
+        with Store.open(self.folder) as store:
+            return store.own("run", client) or {}
+
+    def resume(
+        self,
+        *,
+        trust: bool = False,
+        track: Sequence[str] = (),
+        on: Executor | str | None = None,
+        on_event: OnEvent = ignore,
+    ) -> "Run":
+        """Go on to the last round, then to the baselines that the run asks for; what is done stays as it is.
+
+        A run that was made from objects needs them: call `partita.run` with the same objects and folder. With `trust`,
+        functions that the run names by their path are imported.
+        """
+        with Session.open(self.folder, self._experiment, trust=trust, on=on, on_event=on_event) as session:
+            finish(session, track)
+            made = Run.of(session)
+        report_of(made)
+        return made
+
+
+class Runs(Sequence[Run]):
+    """Runs of one experiment under several seeds, on the same division of the data."""
+
+    def __init__(self, folder: Path, runs: Sequence[Run]) -> None:
+        self.folder, self._runs = folder, tuple(runs)
+
+    @overload
+    def __getitem__(self, at: int) -> Run: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Run]: ...
+
+    def __getitem__(self, at: int | slice) -> Run | Sequence[Run]:
+        return self._runs[at]
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(self._runs)
+
+    def __repr__(self) -> str:
+        return f"Runs({str(self.folder)!r}: {len(self)} seeds)"
+
+    def score(self, variant: Variant | None = None) -> list[Summary]:
+        """One for each seed."""
+        return [run.score(variant) for run in self]
+
+    def table(self) -> Any:
+        """All records with their seed: a pandas data frame if pandas is installed, else a list of dictionaries."""
+        return _table([{"seed": run.stored.seed, **row} for run in self for row in _rows(run)])
+
+    def report(self, path: Path | str | None = None) -> Path:
+        """Write one report of all seeds; by default into the folder that holds them."""
+        return write_report([run.folder for run in self], Path(path) if path else self.folder / REPORT)
+
+
+def open(folder: Path | str) -> Run:
+    """A run that is kept in a folder."""
+    place = Path(folder)
+    below = find_runs(place)
+    if below and place not in below:
+        raise PartitaError(f"{place} holds {len(below)} runs. Open one of them: {', '.join(map(str, below[:5]))}")
+    made = Run(place)
+    _ = made.stored
+    return made
+
+
+def compare(*runs: Run | Runs | Path | str, baseline: str | None = None, level: float = 0.95) -> Comparison:
+    """Compare runs, paired over clients and seeds: differences with intervals, corrected tests, wins and losses."""
+    folders = runs_in([each.folder if isinstance(each, Run | Runs) else Path(each) for each in runs])
+    stored = [read_run(folder) for folder in folders]
+    scores = scores_of(stored)
+    lower = stored[0].metric.lower_is_better
+    return compare_scores(scores, baseline=baseline or next(iter(scores)), level=level, lower_is_better=lower)
+
+
+def report_of(made: Run | Runs) -> None:
+    """Write a report; whatever goes wrong with it does no harm to the runs."""
+    try:
+        made.report()
+    except (PartitaError, OSError) as problem:
+        warnings.warn(f"{made.folder} is kept, but its report could not be written: {problem}", stacklevel=3)
+
+
+def _place(folder: Path) -> Path:
+    return Path(os.path.normpath(folder))
+
+
+def _number_of(name: str, names: Sequence[str], clients: int) -> int:
+    known: Mapping[str, int] = {each: at for at, each in enumerate(names or map(str, range(clients)))}
+    if name not in known:
+        raise PartitaError(unknown("client", name, known))
+    return known[name]
+
+
+def _rows(run: Run) -> list[dict[str, Any]]:
+    name_of = run.stored.record.name_of
+    return [{**asdict(each), "name": name_of(each.client), "score": each.score} for each in run.stored.records]
+
+
+def _table(rows: list[dict[str, Any]]) -> Any:
+    return optional("pandas", "pandas").DataFrame(rows) if find_spec("pandas") else rows

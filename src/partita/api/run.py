@@ -1,0 +1,158 @@
+"""How is an experiment run and kept? In a folder, with its baselines and its guard; one that is there goes on."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import overload
+
+from torch import nn
+from typing_extensions import Unpack
+
+from ..core.algorithm import Algorithm
+from ..data.federation import Federation
+from ..data.pool import Pool
+from ..errors import PartitaError
+from ..runs.folders import BESIDE, BESIDE_SEEDS
+from ..runs.record import BaselinesPlace
+from ..runs.reuse import session_for
+from ..simulation.events import OnEvent, ignore
+from ..simulation.executor import Executor
+from ..simulation.experiment import Experiment, Options
+from ..simulation.simulate import experiment_of
+from ..simulation.tasks import Factory
+from ..trackers.tracking import need_trackers
+from .finish import finish
+from .kept import Run, Runs, report_of
+
+
+@overload
+def run(
+    algorithm: Algorithm,
+    model: nn.Module | Factory,
+    data: Federation | Pool,
+    *,
+    folder: Path | str,
+    seeds: None = None,
+    baselines: bool = True,
+    commit_every: int = 1,
+    track: Sequence[str] = (),
+    on: Executor | str | None = None,
+    on_event: OnEvent = ignore,
+    **options: Unpack[Options],
+) -> Run: ...
+
+
+@overload
+def run(
+    algorithm: Algorithm,
+    model: nn.Module | Factory,
+    data: Federation | Pool,
+    *,
+    folder: Path | str,
+    seeds: int,
+    baselines: bool = True,
+    commit_every: int = 1,
+    track: Sequence[str] = (),
+    on: Executor | str | None = None,
+    on_event: OnEvent = ignore,
+    **options: Unpack[Options],
+) -> Runs: ...
+
+
+def run(
+    algorithm: Algorithm,
+    model: nn.Module | Factory,
+    data: Federation | Pool,
+    *,
+    folder: Path | str,
+    seeds: int | None = None,
+    baselines: bool = True,
+    commit_every: int = 1,
+    track: Sequence[str] = (),
+    on: Executor | str | None = None,
+    on_event: OnEvent = ignore,
+    **options: Unpack[Options],
+) -> Run | Runs:
+    """Run an experiment and keep it in a folder, with its baselines, its guard and its report.
+
+    A run that is in the folder already goes on where it was, to the same bits as without the interruption, and one that
+    is done is only read. The objects must be the same as then: their code and values are compared, and a difference is
+    refused. `seeds` repeats the experiment under so many seeds on the same division of the data, each in a folder
+    below. `options` are the fields of `Experiment`: rounds, seed, participation, batching and others. `track` names
+    trackers, as in `tensorboard` or `mlflow:ADDRESS`. `on` says who does the work; it does not change a bit of the
+    result.
+    """
+    experiment, place = experiment_of(algorithm, model, data, options), Path(folder)
+    if seeds is None:
+        made: Run | Runs = keep(
+            experiment,
+            place,
+            baselines=BESIDE if baselines else None,
+            commit_every=commit_every,
+            track=track,
+            on=on,
+            on_event=on_event,
+        )
+    else:
+        made = keep_seeds(
+            experiment,
+            place,
+            seeds,
+            baselines=baselines,
+            commit_every=commit_every,
+            track=track,
+            on=on,
+            on_event=on_event,
+        )
+    report_of(made)
+    return made
+
+
+def keep(
+    experiment: Experiment,
+    folder: Path,
+    *,
+    baselines: BaselinesPlace | None = BESIDE,
+    commit_every: int = 1,
+    track: Sequence[str] = (),
+    on: Executor | str | None = None,
+    on_event: OnEvent = ignore,
+) -> Run:
+    """Run an experiment in a folder, or go on with it; then make its baselines and its guard."""
+    need_trackers(track)
+    with session_for(
+        experiment, folder, baselines=baselines, commit_every=commit_every, on=on, on_event=on_event
+    ) as session:
+        finish(session, track)
+        return Run.of(session)
+
+
+def keep_seeds(
+    experiment: Experiment,
+    folder: Path,
+    seeds: int,
+    *,
+    baselines: bool = True,
+    commit_every: int = 1,
+    track: Sequence[str] = (),
+    on: Executor | str | None = None,
+    on_event: OnEvent = ignore,
+) -> Runs:
+    """The same experiment under several seeds, on the same division of the data, so that clients can be paired."""
+    if seeds < 1:
+        raise PartitaError(f"{seeds} seeds: at least 1 is needed.")
+    return Runs(
+        folder,
+        [
+            keep(
+                replace(experiment, seed=seed),
+                folder / f"seed-{seed}",
+                baselines=BESIDE_SEEDS if baselines else None,
+                commit_every=commit_every,
+                track=track,
+                on=on,
+                on_event=on_event,
+            )
+            for seed in range(experiment.seed, experiment.seed + seeds)
+        ],
+    )

@@ -1,0 +1,165 @@
+"""What came of a run? Its scores, its gains over the baselines, and methods side by side, on the terminal."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ..evaluation.variants import VARIANTS, Variant
+from .terminal import MOST_CLIENTS, change, columns, output, print_table, say, score, spread
+
+if TYPE_CHECKING:
+    from ..evaluation.gains import Gain
+    from ..evaluation.scores import Summary
+    from ..runs.stored import StoredRun
+    from ..runs.target import Spent
+
+
+def print_run(run: "StoredRun", *, oracle: bool = False) -> None:
+    """A stored run: what it is, how far it got, and its scores; what is best on test data only if asked for."""
+    record = run.record
+    say((record.label, "bold"), f", {record.clients} clients of {record.data}: {record.status}")
+    say(
+        f"{run.done} of {record.rounds} rounds, {run.seconds_per_round:.2f} s and "
+        f"{run.bytes_per_round / 1e6:.2f} MB each; started {record.started}"
+    )
+    if run.evaluated:
+        say(f"After round {run.evaluated[-1]}:")
+        newcomers = run.summaries(newcomers=True).get(record.variant)
+        _print_scores(record.metric, dict(run.summaries()), record.variant, newcomers)
+        _print_sample(record.evaluated, record.clients)
+        chosen = run.chosen_round
+        if chosen is not None and chosen != run.evaluated[-1]:
+            reached = spread(run.summaries(chosen)[record.variant], record.metric)
+            say(f"Round {chosen} is best on validation data; its test {record.metric}: {reached}")
+        best = run.oracle_round if oracle else None
+        if best is not None:
+            reached = spread(run.summaries(best)[record.variant], record.metric)
+            say(("Oracle:", "bold"), f" round {best} is best on the test data themselves: {reached}")
+    if record.oracle_validation:
+        say(("Oracle:", "bold"), " test data were handed out as validation data; compare with no other result.")
+    if record.status != "done":
+        say(f"Continue with: partita resume {run.folder}")
+
+
+def _print_sample(evaluated: int, clients: int) -> None:
+    if evaluated < clients:
+        say(f"Evaluated: a fixed sample of {evaluated:,} of the {clients:,} clients (evaluation_clients).")
+
+
+def print_target(run: "StoredRun", target: float, reached: "Spent | None") -> None:
+    wanted = f"A mean test {run.record.metric} of {score(target, run.record.metric)}"
+    if reached is None:
+        say(f"{wanted} was not reached in the {len(run.evaluated)} rounds that were evaluated.")
+    else:
+        say(f"{wanted} was reached by round {reached.round}, {reached.seconds:.1f} s and {reached.bytes / 1e6:.2f} MB.")
+
+
+def print_runs(runs: "list[StoredRun]") -> None:
+    rows = columns("run", "method", "data", "rounds", "score", "status")
+    for run in runs:
+        used = run.summaries().get(run.record.variant)
+        rows.add_row(
+            str(run.folder),
+            run.record.label,
+            run.record.data,
+            f"{run.done}/{run.record.rounds}",
+            spread(used, run.record.metric) if used else "-",
+            run.record.status.partition(":")[0],
+        )
+    output.print(rows)
+
+
+def _print_scores(
+    metric: str, summaries: "Mapping[Variant, Summary]", used: Variant, newcomers: "Summary | None"
+) -> None:
+    rows = columns(
+        f"test {metric}", "mean ± spread", "all samples", "worst decile", "quantiles 10 | 25 | 50 | 75 | 90 %"
+    )
+    named = {
+        variant.replace("_", " ") + (" *" if variant == used else ""): summaries[variant]
+        for variant in VARIANTS
+        if variant in summaries
+    }
+    if newcomers:
+        named["new clients *"] = newcomers
+    for name, summary in named.items():
+        values = " | ".join(score(value, metric).removesuffix(" %") for value in summary.quantiles.values())
+        micro, worst = score(summary.micro, metric), score(summary.worst_decile, metric)
+        rows.add_row(name, spread(summary, metric), micro, worst, values)
+    output.print(rows)
+    say("* the model that the method is meant to be used with; mean and spread are over clients")
+    if left_out := max((summary.left_out for summary in summaries.values()), default=0):
+        say(f"Left out: {left_out} clients without test samples.")
+
+
+def print_gains(run: "StoredRun", gains: "list[Gain]", lost: Mapping[str, str]) -> None:
+    """The floor and the baselines beside a run's scores, the clients that it hurt, lost baselines, the guard."""
+    if not gains:
+        return
+    record, metric = run.record, run.record.metric
+    if record.baselines and "baselines" not in run.analyses and record.done:
+        say(f"The baselines are not done. Continue with: partita resume {run.folder}")
+    rows = columns("compared with", f"its {metric}", "gain", "worst decile", "clients hurt")
+    for gain in gains:
+        rows.add_row(
+            gain.over,
+            score(gain.macro, metric),
+            change(gain.mean, metric),
+            change(gain.worst_decile, metric),
+            f"{len(gain.hurt)} of {len(gain.clients)} ({100 * gain.share:.0f} %)",
+        )
+    output.print(rows)
+    say("Gains of the model * on test data, client by client; hurt: worse than with that baseline.")
+    for gain in gains:
+        if gain.hurt:
+            more = ", ..." if len(gain.hurt) > MOST_CLIENTS else ""
+            names = ", ".join(record.name_of(client) for client in gain.hurt[:MOST_CLIENTS])
+            say(f"Worse than {gain.over}: {names}{more}")
+    _print_missing(run, lost)
+    _print_last_analyses(run)
+
+
+def _print_missing(run: "StoredRun", lost: Mapping[str, str]) -> None:
+    failed = {each["name"]: each["problem"] for each in run.analyses.get("baselines_failed", [])}
+    for name, problem in {**failed, **lost}.items():
+        say(f"No {name}: {problem}")
+
+
+def _print_last_analyses(run: "StoredRun") -> None:
+    """Those that belong to the end of a run, such as the guard; or why there is none."""
+    from ..evaluation.analysis import declared
+
+    for name, analysis in declared("end").items():
+        if found := run.analyses.get(name):
+            for table in analysis.tables(found, run.metric):
+                print_table(table)
+        elif problem := run.analyses.get(f"{name}_failed"):
+            say(f"No {name}: {problem}")
+
+
+def print_comparison(runs: "Mapping[str, StoredRun]", gains: "Mapping[str, list[Gain]]") -> None:
+    """Methods side by side, on the same clients."""
+    rows = columns(
+        "method", "test accuracy", "worst decile", "floor", "over local", "hurt", "over global", "hurt", "MB/round"
+    )
+    for name, run in runs.items():
+        summary = run.summaries()[run.record.variant]
+        known = {gain.over: gain for gain in gains[name]}
+        against = [
+            (change(known[over].mean, "accuracy"), str(len(known[over].hurt))) if over in known else ("-", "-")
+            for over in ("local", "global")
+        ]
+        rows.add_row(
+            name,
+            spread(summary),
+            score(summary.worst_decile, "accuracy"),
+            score(known["floor"].macro, "accuracy"),
+            *(cell for pair in against for cell in pair),
+            f"{run.bytes_per_round / 1e6:.2f}",
+        )
+    output.print(rows)
+    record = next(iter(runs.values())).record
+    say(
+        f"\nMean ± spread over {record.clients} clients after {record.rounds} rounds. Floor: always answering a "
+        "client's commonest label.\nHurt: clients worse off than alone, or than with the global model. One seed: "
+        "differences of a few points mean little."
+    )

@@ -1,0 +1,212 @@
+"""Commands that make runs and go on with them."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..report import REPORT
+from . import terminal
+from .options import (
+    AsJson,
+    ExperimentFile,
+    Folder,
+    On,
+    Overrides,
+    Trust,
+    Workers,
+    executor_text,
+    file_and_changes,
+    interruptible,
+)
+from .report import try_report
+from .results import print_runs
+from .show import print_kept
+
+if TYPE_CHECKING:
+    from ..simulation.events import Event, OnEvent
+    from ..simulation.experiment import Experiment
+
+Track = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--track",
+        metavar="TRACKER",
+        help="Tell each round to tensorboard[:FOLDER], mlflow[:ADDRESS] or wandb[:PROJECT]; may be repeated, as in "
+        "--track tensorboard --track mlflow:http://localhost:5000",
+    ),
+]
+
+
+def run(
+    experiment: ExperimentFile = None,
+    overrides: Overrides = None,
+    algorithm: Annotated[str | None, typer.Option("--algorithm", "-a", help="See: partita list algorithms")] = None,
+    model: Annotated[str | None, typer.Option("--model", "-m", help="See: partita list models")] = None,
+    data: Annotated[str | None, typer.Option("--data", "-d", help="See: partita list data")] = None,
+    rounds: Annotated[int | None, typer.Option("--rounds", "-r", help="How many rounds.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", "-s", help="Decides everything random.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The run's folder; by default a new one in runs/.")
+    ] = None,
+    save: Annotated[bool, typer.Option(help="Keep the run, so that it can be resumed and shown.")] = True,
+    seeds: Annotated[int, typer.Option(help="Repeat under so many seeds, on the same division of data.")] = 1,
+    commit_every: Annotated[int, typer.Option(help="Rounds between commits.")] = 1,
+    baselines: Annotated[bool, typer.Option(help="Make the baselines too, or use those that are there.")] = True,
+    on: On = None,
+    workers: Workers = None,
+    track: Track = None,
+    trust: Trust = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run an experiment and show its result. The run is kept in a folder, and can be resumed if it is interrupted.
+
+    Beside it come baselines on the same clients: local training, the global model, and that fine-tuned. They are runs
+    of their own in the folder `baselines` beside the run, made once and used again by later runs.
+
+    Examples:
+
+    partita run --algorithm fedper --rounds 20
+
+    partita run experiment.toml rounds=50 algorithm.optimizer.lr=0.05 --output runs/mine
+
+    partita run algorithm=flayer algorithm.on=fedper data.split.clients=30 data.split.alpha=0.5 --no-save
+    """
+    from ..api.run import keep, keep_seeds
+    from ..experiment.files import make, read
+    from ..runs.folders import BESIDE, need_new
+
+    file, changes = file_and_changes(experiment, overrides)
+    options = {"algorithm": algorithm, "model": model, "data": data, "rounds": rounds, "seed": seed}
+    given = [*(f"{key}={value}" for key, value in options.items() if value is not None), *changes]
+    executor, trackers = executor_text(on, workers), track or []
+    made = make(read(file, given, trust=trust))
+    if not save:
+        _run_unkept(made, trackers, executor, as_json)
+        return
+    if seeds != 1:
+        with _folder(output, made) as folder:
+            with _shown(folder, as_json, f"partita run ... --seeds {seeds} --output {folder}") as on_event:
+                runs = keep_seeds(
+                    made,
+                    folder,
+                    seeds,
+                    baselines=baselines,
+                    commit_every=commit_every,
+                    track=trackers,
+                    on=executor,
+                    on_event=on_event,
+                )
+            _report(folder, tell=not as_json)
+        if as_json:
+            print(json.dumps([each.stored.as_dict() for each in runs]))
+        else:
+            print_runs([each.stored for each in runs])
+        return
+    if output:
+        need_new(output)
+    with _folder(output, made) as folder:
+        with _shown(folder, as_json, f"partita resume {folder}") as on_event:
+            kept = keep(
+                made,
+                folder,
+                baselines=BESIDE if baselines else None,
+                commit_every=commit_every,
+                track=trackers,
+                on=executor,
+                on_event=on_event,
+            )
+        _report(folder, tell=not as_json)
+    print_kept(kept, as_json)
+    if not as_json:
+        terminal.tell(f"Kept in {folder}. Show it again with: partita show {folder}")
+
+
+def resume(
+    run: Folder,
+    on: On = None,
+    workers: Workers = None,
+    track: Track = None,
+    trust: Trust = False,
+    as_json: AsJson = False,
+) -> None:
+    """Continue an interrupted run where it was; the result is the same to the bit as without the interruption.
+
+    Baselines that the run asks for and that are not done are continued too.
+
+    Examples:
+
+    partita resume runs/fedper-digits-1
+
+    partita resume runs/fedper-digits-1 --track tensorboard
+    """
+    from ..api.finish import finish
+    from ..api.kept import Run
+    from ..runs.session import Session
+
+    with (
+        _shown(run, as_json, f"partita resume {run}") as on_event,
+        Session.open(run, trust=trust, on=executor_text(on, workers), on_event=on_event) as session,
+    ):
+        finish(session, track or [])
+        kept = Run.of(session)
+    _report(run, tell=not as_json)
+    print_kept(kept, as_json)
+
+
+def _run_unkept(experiment: "Experiment", track: list[str], on: str | None, as_json: bool) -> None:
+    """In a folder that is gone afterwards, so that a result is read and shown in one way."""
+    from ..api.kept import Run
+    from ..runs.session import Session
+    from ..trackers.tracking import tracking
+
+    with (
+        TemporaryDirectory() as place,
+        terminal.show_events(not as_json) as on_event,
+        tracking(track, experiment) as tracked,
+        Session.start(experiment, Path(place) / "run", on=on) as session,
+    ):
+
+        def tell(event: "Event") -> None:
+            on_event(event)
+            tracked(event)
+
+        session.run(tell)
+        kept = Run.of(session)
+    print_kept(kept, as_json)
+
+
+@contextmanager
+def _folder(output: Path | None, experiment: "Experiment") -> Iterator[Path]:
+    """The folder that was asked for, or a new one; if nothing comes of it, it is not left behind."""
+    from ..runs.folders import new_folder
+
+    folder = output or new_folder(Path("runs"), experiment)
+    try:
+        yield folder
+    except BaseException:
+        if not output:
+            with suppress(OSError):
+                # Only if it is empty.
+                folder.rmdir()
+        raise
+
+
+@contextmanager
+def _shown(folder: Path, as_json: bool, again: str) -> "Iterator[OnEvent]":
+    """Events are shown; Ctrl-C ends the command in order, and tells how to go on."""
+    with interruptible(again, partial(_report, folder)), terminal.show_events(not as_json) as on_event:
+        yield on_event
+
+
+def _report(folder: Path, *, tell: bool = True) -> None:
+    """Of what is committed, if anything is."""
+    from ..runs.folders import find_runs
+
+    if found := find_runs(folder):
+        try_report([folder] if folder in found else found, folder / REPORT, tell=tell)

@@ -1,0 +1,130 @@
+"""Commands that show runs, compare them and write their numbers out."""
+
+import json
+from dataclasses import asdict
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..errors import PartitaError
+from . import terminal
+from .options import AsJson, Folder
+from .results import print_gains, print_run, print_runs, print_target
+
+if TYPE_CHECKING:
+    from ..api.kept import Run
+
+
+def show(
+    run: Folder,
+    oracle: Annotated[bool, typer.Option("--oracle", help="Also the round that is best on test data.")] = False,
+    target: Annotated[float | None, typer.Option(help="Also rounds, time and bytes to this mean test score.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a run: what it is, how far it got, its scores, and each client's gain over the baselines.
+
+    Examples:
+
+    partita show runs/fedper-digits-1
+
+    partita show runs/fedper-digits-1 --target 0.9
+    """
+    from ..runs.gains import gain_as_dict, gains_of, named_baselines
+    from ..runs.stored import read_run
+    from ..runs.target import reached
+
+    found = read_run(run)
+    beside = named_baselines(found, {})
+    gains = gains_of(found, beside)
+    at = reached(found, target) if target is not None else None
+    if as_json:
+        more = {} if target is None else {"target": {"score": target, "reached": asdict(at) if at else None}}
+        told = [gain_as_dict(gain, found.record) for gain in gains]
+        print(json.dumps({**found.as_dict(oracle=oracle), "gains": told, **more}))
+        return
+    print_run(found, oracle=oracle)
+    print_gains(found, gains, beside.lost)
+    if target is not None:
+        print_target(found, target, at)
+
+
+def list_runs(
+    folder: Annotated[Path, typer.Argument(help="Where to look.")] = Path("runs"), as_json: AsJson = False
+) -> None:
+    """List the runs in a folder."""
+    from ..runs.folders import find_runs
+    from ..runs.stored import read_run
+
+    runs = [read_run(path) for path in find_runs(folder)]
+    if as_json:
+        print(json.dumps([{"folder": str(each.folder), "done": each.done, **each.record.as_dict()} for each in runs]))
+    elif runs:
+        print_runs(runs)
+    else:
+        terminal.tell(f"No runs in {folder}. Make one with: partita run")
+
+
+def export(
+    run: Folder,
+    folder: Annotated[Path | None, typer.Option("--csv", help="Where to write the CSV files.")] = None,
+    manifest: Annotated[Path | None, typer.Option(help="Where to write who has which rows, as JSON.")] = None,
+) -> None:
+    """Write a run's metrics, traffic and rounds as CSV files, or the division of its data as a manifest.
+
+    Examples:
+
+    partita export runs/fedper-digits-1 --csv tables
+
+    partita export runs/fedper-digits-1 --manifest division.json
+    """
+    from ..runs.export import export_csv, export_manifest
+    from ..runs.stored import read_run
+
+    if folder is None and manifest is None:
+        raise PartitaError("Nothing to write: give --csv FOLDER, or --manifest FILE.")
+    written = export_csv(read_run(run), folder) if folder else []
+    for path in [*written, *([export_manifest(run, manifest)] if manifest else [])]:
+        terminal.tell(str(path))
+
+
+class Form(str, Enum):
+    """How a table is written."""
+
+    terminal = "terminal"
+    csv = "csv"
+    markdown = "markdown"
+    latex = "latex"
+
+
+def compare(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Runs, or folders that hold runs.")],
+    baseline: Annotated[str | None, typer.Option(help="The method to compare with; the first run's.")] = None,
+    form: Annotated[Form, typer.Option(help="How to write the table.")] = Form.terminal,
+) -> None:
+    """Compare runs, paired over clients and seeds: differences with intervals, corrected tests, wins and losses.
+
+    Examples:
+
+    partita compare runs/fedavg-digits-1 runs/fedper-digits-1
+
+    partita compare runs --baseline fedavg --form markdown
+    """
+    from ..api.kept import compare as compare_runs
+    from ..report.tables import comparison_text
+
+    made = compare_runs(*runs, baseline=baseline)
+    print(comparison_text(made, form.value, percent=not made.lower_is_better))
+
+
+def print_kept(run: "Run", as_json: bool) -> None:
+    """A run that was just made, or has just gone on."""
+    from ..runs.gains import gain_as_dict
+
+    kept, gains = run.stored, run.gains()
+    if as_json:
+        print(json.dumps({**kept.as_dict(), "gains": [gain_as_dict(gain, kept.record) for gain in gains]}))
+        return
+    print_run(kept)
+    print_gains(kept, gains, run.lost)

@@ -1,0 +1,176 @@
+"""Which clients are better off with the global model? Each takes the mixture that is best on its validation data.
+
+The choice sees validation data alone; all scores are on test data. See docs/guard.md.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ...core.algorithm import shared_names
+from ...core.objectives import Measures
+from ...core.samples import Samples
+from ...errors import PartitaError
+from ...randomness import seeded
+from ...tensors import Tensors
+from ..analysis import Analysis, Result
+from ..comparison import compare
+from ..figures import Table
+from ..gains import gain
+from ..guard import PERSONAL_WEIGHTS, PRIOR, choose, mixture
+from ..metric import Metric
+from ..partition import client_without_data
+from ..population import ClientModels, Population
+from ..scores import record_of
+
+
+def guard(*, global_run: Path | None = None, prior: float = PRIOR) -> Analysis:
+    """For each client its personal model, the global model or a mixture, chosen on validation data.
+
+    The personal model is the one that the method is meant to be used with. The global one is what the method shares, if
+    it shares the whole network, else the model of `global_run`, by default of the run's global baseline. Clients that
+    never train are left out; of more clients than the run evaluates, the same sample is guarded.
+    """
+
+    def obstacle(population: Population) -> str | None:
+        if global_run or shares_everything(population) or "global" in population.baselines:
+            return None
+        return (
+            f"{population.algorithm.label} shares only a part of its network, and there is no global baseline to fall "
+            "back to. Name a run of a whole network on the same data: --global RUN"
+        )
+
+    return Analysis(
+        name="guard",
+        title="The guard",
+        compute=lambda population: _guarded(population, global_run, prior),
+        obstacle=obstacle,
+        tables=_tables,
+        when="end",
+        section="guard",
+    )
+
+
+@dataclass(frozen=True)
+class GuardSums:
+    """One client: sums over its samples at every weight of its personal model."""
+
+    validation: list[Measures]
+    test: list[Measures]
+
+
+def shares_everything(population: Population) -> bool:
+    """Whether what a client receives is a whole network, which answers by itself."""
+    algorithm, task = population.algorithm, population.task
+    held = algorithm.expand(client_without_data(task))
+    parameters = set(task.network.parameters) - task.network.frozen
+    return algorithm.predict is None and parameters <= shared_names(algorithm, task, held)
+
+
+def _guarded(population: Population, global_run: Path | None, prior: float) -> Result:
+    own = global_run is None and shares_everything(population)
+    other = population if own else population.open(global_run or population.baselines["global"])
+    if other.data.fingerprint != population.data.fingerprint:
+        raise PartitaError(f"{other.folder} has other clients than {population.folder}: data or division differ.")
+    measured: dict[int, GuardSums] = {}
+    for personal in population.models(population.evaluation_clients):
+        number = personal.client.id
+        data, task = population.data[number], personal.client.task
+        held_out = [samples.alone(task.layout, task.device) for samples in (data.validation, data.test)]
+        common = personal if own else other[number]
+        measured[number] = GuardSums(*(_by_weight(population, personal, common, samples) for samples in held_out))
+    return {
+        **outcome(measured, prior, Metric(population.data.metric)),
+        "global_run": os.path.relpath(other.folder, population.folder),
+    }
+
+
+def _by_weight(
+    population: Population, personal: ClientModels, common: ClientModels, samples: Samples
+) -> list[Measures]:
+    sums: list[Measures] = [{} for _ in PERSONAL_WEIGHTS]
+    whole = received_network(common)
+    for part in _parts(samples, personal.batch):
+        mine = _outputs(personal, personal.used, part, plain=False)
+        theirs = _outputs(common, whole, part, plain=True)
+        for total, weight in zip(sums, PERSONAL_WEIGHTS, strict=True):
+            mixed = mixture(mine, theirs, weight, population.data.kind)
+            for name, value in personal.client.task.measure(mixed, part.targets).items():
+                total[name] = total.get(name, 0) + value
+    return sums
+
+
+def received_network(models: ClientModels) -> Tensors:
+    """The network as the client received it; what never travels is the client's own."""
+    return {name: models.client.received.get(name, models.before[name]) for name in models.client.task.weights}
+
+
+def _parts(samples: Samples, size: int) -> Iterator[Samples]:
+    return (samples.take(slice(at, at + size)) for at in range(0, len(samples), size))
+
+
+def _outputs(models: ClientModels, tensors: Tensors, samples: Samples, *, plain: bool) -> Tensor:
+    """The method's answer, or the plain network's."""
+    client = models.client
+    client.task.evaluate_()
+    with torch.no_grad(), seeded(client.moment.seed, "evaluation", client.moment.round, client.id):
+        if plain:
+            return client.task.outputs(tensors, samples.inputs)
+        return models.algorithm.outputs(tensors, samples.inputs, client)
+
+
+def outcome(measured: Mapping[int, GuardSums], prior: float, metric: Metric) -> Result:
+    """The choice of every client by its validation data, and what it means on test data."""
+    known = {client: each for client, each in measured.items() if each.test[0].get("count")}
+    places = choose(
+        [[sums.get("loss", 0.0) for sums in each.validation] for each in known.values()],
+        [int(each.validation[0].get("count", 0)) for each in known.values()],
+        prior,
+    )
+    scores = {
+        name: {
+            client: record_of(each.test[place], 0, client).score
+            for (client, each), place in zip(known.items(), taken, strict=True)
+        }
+        for name, taken in (("global", [0] * len(known)), ("personal", [-1] * len(known)), ("guarded", places))
+    }
+    before, after = (gain("global", scores[name], scores["global"], metric) for name in ("personal", "guarded"))
+    pairs = {name: {(0, client): value for client, value in each.items()} for name, each in scores.items()}
+    [*_, difference] = compare(pairs, baseline="personal").differences
+    low, high = difference.interval or (difference.mean, difference.mean)
+    return {
+        "weights": list(PERSONAL_WEIGHTS),
+        "prior": prior,
+        "clients": list(known),
+        "chosen": [PERSONAL_WEIGHTS[place] for place in places],
+        **{name: list(each.values()) for name, each in scores.items()},
+        "hurt_before": len(before.hurt),
+        "hurt_after": len(after.hurt),
+        "macro_personal": sum(scores["personal"].values()) / len(known),
+        "macro_guarded": sum(scores["guarded"].values()) / len(known),
+        "difference": difference.mean,
+        "low": low,
+        "high": high,
+    }
+
+
+def _tables(result: Result, metric: Metric) -> list[Table]:
+    clients = len(result["clients"])
+    rows = [
+        [name, f"{result[hurt]} of {clients}", metric.text(result[macro])]
+        for name, hurt, macro in (
+            ("Without the guard", "hurt_before", "macro_personal"),
+            ("With the guard", "hurt_after", "macro_guarded"),
+        )
+    ]
+    change, low, high = (metric.change(result[key]) for key in ("difference", "low", "high"))
+    chosen = ", ".join(f"{result['chosen'].count(weight)} x {weight:g}" for weight in result["weights"])
+    note = (
+        f"Hurt: worse off than with the global model. The guard changes the mean by {change} (95 % interval {low} to "
+        f"{high}).\nWeights of the personal model, chosen on validation data: {chosen}."
+    )
+    return [Table(["", "clients hurt", f"mean test {metric.name}"], rows, note=note)]

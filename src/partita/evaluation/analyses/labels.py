@@ -1,0 +1,36 @@
+"""Who has which labels? Counts by client and role, for the report."""
+
+from ...data.distribution import label_counts
+from ...data.split import ROLES
+from ..analysis import Analysis, Result, needs_classes
+from ..figures import Table
+from ..metric import Metric
+from ..population import Population, fixed_sample
+
+MOST_CLIENTS = 1000
+"""Of more clients, labels are those of a sample, which is the same for every run."""
+
+
+def labels() -> Analysis:
+    """How many samples of each label each client has."""
+    return Analysis(
+        name="labels",
+        title="Labels over clients",
+        compute=_count,
+        obstacle=needs_classes,
+        tables=_tables,
+        when="start",
+        section="labels",
+    )
+
+
+def _count(population: Population) -> Result:
+    data = population.data
+    clients = list(fixed_sample(range(len(data)), MOST_CLIENTS))
+    counts = {str(role): label_counts(data, (role,), clients).tolist() for role in ROLES}
+    return {"classes": data.classes, "clients": clients, **counts}
+
+
+def _tables(result: Result, metric: Metric) -> list[Table]:
+    rows = [[role, f"{sum(map(sum, result[role])):,}"] for role in ROLES]
+    return [Table(["role", "samples"], rows, note=f"{len(result['clients'])} clients, {result['classes']} labels.")]

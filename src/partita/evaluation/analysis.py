@@ -1,0 +1,106 @@
+"""What is an analysis? A way to look into a run that says when it applies, what it computes, and how that is shown.
+
+An analysis is one file in the folder `analyses`, or an entry point of the group `partita.analyses`: a function that
+takes the analysis's settings as keyword arguments and returns an `Analysis`.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from .. import registry
+from ..errors import PartitaError, warn
+from .figures import Figure, Table
+from .metric import Metric
+from .population import Population
+
+Result = Mapping[str, Any]
+"""What an analysis found for one run: numbers, texts, lists and dictionaries, as JSON can hold."""
+When = Literal["start", "end", "asked"]
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What an analysis found for one method of a report."""
+
+    method: str
+    number: int
+    """Decides the colour of the method."""
+    results: Sequence[Result]
+    """One for each run: the same experiment under several seeds."""
+    name_of: Callable[[int], str]
+    """The name of a client."""
+
+
+def applies_always(population: Population) -> str | None:
+    """There is no obstacle."""
+    return None
+
+
+def needs_classes(population: Population) -> str | None:
+    """The data must be those of a classification."""
+    return None if population.data.kind == "classification" else f"{population.data.name} has no classes."
+
+
+@dataclass(frozen=True)
+class Analysis:
+    name: str
+    title: str
+    compute: Callable[[Population], Result]
+    tables: Callable[[Result, Metric], Sequence[Table]]
+    """For the terminal."""
+    obstacle: Callable[[Population], str | None] = applies_always
+    """Why it does not apply to a run; None where it does."""
+    when: When = "asked"
+    """Before the first round, after the last one together with the baselines, or when `partita evaluate` asks."""
+    section: str = "analyses"
+    """The section of the report that shows it. `analyses` draws `figures`; others draw what they know of."""
+    figures: Callable[[Sequence[Findings], Metric], Sequence[Figure]] | None = None
+    """For the report, all methods together; without it, the tables of each method's first run are shown."""
+    place: int = 100
+    """Where it stands among others: the smallest comes first."""
+
+    def __call__(self, population: Population) -> Result:
+        """What it finds; an error where it does not apply."""
+        if reason := self.obstacle(population):
+            raise PartitaError(f"{self.name} does not apply: {reason}")
+        return self.compute(population)
+
+
+def declared(*when: When) -> dict[str, Analysis]:
+    """All analyses by name, with their default settings; or those of some moments only."""
+    found = []
+    for name in registry.names("analyses"):
+        try:
+            found.append(make_analysis(name))
+        except PartitaError as problem:
+            # A plugin that is broken must not keep runs from being made and reported.
+            warn(str(problem), UserWarning)
+    ordered = sorted(found, key=lambda analysis: (analysis.place, analysis.name))
+    return {analysis.name: analysis for analysis in ordered if not when or analysis.when in when}
+
+
+def make_analysis(name: str, settings: Mapping[str, object] | None = None) -> Analysis:
+    """The analysis of that name; of the settings given it takes those that it knows."""
+    make = registry.get("analyses", name)
+    known = settings_of(name)
+    made = make(**{key: value for key, value in (settings or {}).items() if key in known})
+    if not isinstance(made, Analysis):
+        raise PartitaError(f"{name} makes a {type(made).__name__}, not an Analysis.")
+    return made
+
+
+def settings_of(name: str) -> list[str]:
+    """The settings that an analysis takes."""
+    return list(inspect.signature(registry.get("analyses", name)).parameters)
+
+
+def choose_analyses(names: Sequence[str] | None, settings: Mapping[str, object]) -> list[Analysis]:
+    """The named analyses, or all that are made when asked for. A setting that none of them takes is an error."""
+    chosen = list(names or declared("asked"))
+    for key in settings:
+        if not any(key in settings_of(name) for name in chosen):
+            taken = "; ".join(f"{name} takes {', '.join(settings_of(name)) or 'no setting'}" for name in chosen)
+            raise PartitaError(f"None of the analyses takes {key}: {taken}.")
+    return [make_analysis(name, settings) for name in chosen]

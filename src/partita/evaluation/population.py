@@ -1,0 +1,125 @@
+"""Whose models are analysed? The clients of a run, each with its models after the last round."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ..core.algorithm import Algorithm, RunPhase, begin, personalize
+from ..core.client import Client
+from ..core.samples import Samples
+from ..core.task import Task
+from ..data.federation import Federation
+from ..errors import PartitaError
+from ..randomness import generator
+from ..tensors import Tensors
+from .scores import Record, measure, record_of
+
+BATCH = 512
+
+
+@dataclass(frozen=True, eq=False)
+class ClientModels:
+    """A client after the last round, and its models, which are made when they are first asked for."""
+
+    algorithm: Algorithm
+    client: Client
+    """As the algorithm sees it: without test data, with the tensors that the algorithm gives everyone to begin with."""
+    test: Samples
+    run_phase: RunPhase
+    """The engine of the experiment."""
+    batch: int = BATCH
+    """How many samples are evaluated at a time."""
+    classes: Tensor | None = None
+    """The classes that the client has, where each client numbers its own."""
+
+    @cached_property
+    def before(self) -> Tensors:
+        """The tensors of the variant `before_local`: after the download, before any training."""
+        return begin(self.algorithm, self.client)
+
+    @cached_property
+    def used(self) -> Tensors:
+        """The tensors of the model that the method is meant to be used with: fine-tuned, where the method does so."""
+        if not self.algorithm.finetune:
+            return self.before
+        [tuned] = personalize(self.algorithm, [self.client], self.run_phase)
+        return tuned
+
+    def weights(self, tensors: Tensors) -> Tensors:
+        """The network's weights that tensors of this client make."""
+        return self.algorithm.view.weights(tensors, self.client.task.network)
+
+    def record(self, tensors: Tensors, samples: Samples) -> Record:
+        """How good a model of the client is on samples."""
+        sums = measure(self.algorithm, self.client, tensors, samples, self.batch)
+        return record_of(sums, self.client.moment.round, self.client.id)
+
+
+def _no_other_run(folder: Path) -> "Population":
+    raise PartitaError(f"{folder} cannot be opened: these clients do not come from a stored run.")
+
+
+def _tell_nobody(done: int, total: int) -> None:
+    """Progress is not shown."""
+
+
+@dataclass(frozen=True, eq=False)
+class Population(Mapping[int, ClientModels]):
+    """The clients of a run by number. Each is built when it is asked for, so that few of them are in memory."""
+
+    algorithm: Algorithm
+    data: Federation
+    task: Task
+    """That of the first client."""
+    build: Callable[[int], ClientModels]
+    numbers: Sequence[int]
+    evaluation_clients: int = 10_000
+    """At most so many clients are evaluated in the run's own rounds."""
+    folder: Path = Path()
+    baselines: Mapping[str, Path] = field(default_factory=dict)
+    """The folders of the baselines that the run names."""
+    open: Callable[[Path], "Population"] = _no_other_run
+    """The clients of the run in another folder."""
+    on_client: Callable[[int, int], None] = _tell_nobody
+    """Told how many clients are done, and of how many."""
+
+    def __getitem__(self, number: int) -> ClientModels:
+        if number not in self._known:
+            raise KeyError(number)
+        return self.build(number)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.numbers)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @cached_property
+    def _known(self) -> frozenset[int]:
+        return frozenset(self.numbers)
+
+    def sample(self, most: int) -> "Population":
+        """The clients that train, or of more than `most` a sample, which is the same for every run on these clients."""
+        if most < 1:
+            raise PartitaError(f"{most} clients: at least 1 is needed.")
+        trainers = [number for number in self.numbers if number not in self.data.newcomers]
+        return replace(self, numbers=fixed_sample(trainers, most))
+
+    def models(self, most: int) -> Iterator[ClientModels]:
+        """Those of a sample, one after another."""
+        chosen = self.sample(most)
+        for done, number in enumerate(chosen, 1):
+            yield chosen.build(number)
+            self.on_client(done, len(chosen))
+
+
+def fixed_sample(clients: Sequence[int], most: int) -> Sequence[int]:
+    """All clients, or of more than `most` a sample that is the same for every round, method and run."""
+    if len(clients) <= most:
+        return clients
+    order = torch.randperm(len(clients), generator=generator(0, "evaluated clients"))
+    return sorted(clients[at] for at in order[:most].tolist())

@@ -1,0 +1,283 @@
+"""How is an experiment written down? As settings it can be made from, and fingerprints of what is not Partita's."""
+
+import dataclasses
+import inspect
+import json
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from .. import registry
+from ..core.algorithm import Algorithm
+from ..core.optimizers import OPTIMIZERS, SGD, Adaptive
+from ..core.schedules import Schedule
+from ..core.selectors import Selector
+from ..core.server import Aggregation, Server
+from ..data.federation import Federation
+from ..data.split import Split
+from ..errors import PartitaError
+from ..registry import Trusted
+from ..simulation.experiment import Experiment, Participation, Pretraining
+from ..simulation.samplers import sampler
+from ..tensors import Tensors
+from .files import make
+from .fingerprint import fingerprint, same_code
+from .settings import arguments, named
+
+PYTHON = "@python"
+"""The key under which a part that only Python can make has its fingerprint."""
+FINGERPRINT = "@fingerprint"
+"""The key under which a part that settings can make, but with code that is not Partita's, has its fingerprint."""
+Description = dict[str, Any]
+Configured = Algorithm | Aggregation
+"""Made by a function whose arguments are its settings."""
+
+
+def describe_experiment(experiment: Experiment) -> Description:
+    """Every field of an experiment: settings where it can be made from settings, else a name and a fingerprint.
+
+    Two experiments with the same description and the same data have the same result.
+    """
+    found: Description = {}
+    for field in dataclasses.fields(experiment):
+        describe: Callable[[Any], Any] = _FIELDS.get(field.name, plain)
+        found[field.name] = describe(getattr(experiment, field.name))
+    return found
+
+
+def rebuild(description: Mapping[str, Any], like: Experiment | None = None) -> Experiment:
+    """The experiment that was described; what it has in common with another one at hand is not made again.
+
+    The source of what is made may have changed since: compare the descriptions.
+    """
+    known = describe_experiment(like) if like else {}
+    given = {key: value for key, value in description.items() if key not in known or known[key] != value}
+    if missing := [key for key, (_, _, kind) in fingerprints(given).items() if kind == PYTHON]:
+        raise PartitaError(
+            f"This run was made in Python, from objects that settings cannot name: {', '.join(missing)}. Call "
+            "partita.run with the same objects and the same folder."
+        )
+    settings = {key: _without_fingerprints(value) for key, value in given.items() if value not in (None, {})}
+    if not like:
+        return make(settings)
+    defaults = {field.name: _default_of(field) for field in dataclasses.fields(Experiment) if field.name in given}
+    return dataclasses.replace(like, **{**defaults, **arguments(Experiment, settings, "")})
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What differs between two descriptions, as sentences."""
+    old, new = dict(flat(before)), dict(flat(now))
+    changed = {key: None for key in (*new, *old) if new.get(key) != old.get(key)}
+    found = [f"{key} is {new.get(key, 'missing')}, and was {old.get(key, 'missing')}" for key in changed]
+    parts = fingerprints(before)
+    for key, (name, held, _) in fingerprints(now).items():
+        if key in changed or key not in parts or parts[key][1] == held:
+            continue
+        if same_code(parts[key][1], held):
+            found.append(f"{key} ({name}) has other values: of its arguments, weights, closures or globals")
+        else:
+            found.append(f"{key} ({name}) has other code")
+    return found
+
+
+def flat(description: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Settings by dotted key, with values as text; things that have a name stand for it."""
+    for key, value in description.items():
+        if isinstance(value, Mapping) and value:
+            if "name" in value:
+                yield f"{above}{key}", value["name"]
+            rest = {inner: each for inner, each in value.items() if inner not in ("name", PYTHON, FINGERPRINT)}
+            yield from flat(rest, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", json.dumps(value) if isinstance(value, list | tuple) else value
+
+
+def fingerprints(description: Mapping[str, Any], above: str = "") -> dict[str, tuple[str, str, str]]:
+    """Of the parts that have one: name, fingerprint and its kind, by dotted key."""
+    found: dict[str, tuple[str, str, str]] = {}
+    for key, value in description.items():
+        if isinstance(value, Mapping):
+            kinds = [kind for kind in (PYTHON, FINGERPRINT) if kind in value]
+            found |= {f"{above}{key}": (value["name"], value[kind], kind) for kind in kinds}
+            found |= fingerprints(value, f"{above}{key}.")
+    return found
+
+
+def plain(value: object) -> Any:
+    """A setting as an experiment file would say it. What has no such form is an error."""
+    if isinstance(value, Schedule | Selector):
+        return str(value)
+    if isinstance(value, SGD | Adaptive):
+        return optimizer_settings(value)
+    if isinstance(value, Algorithm | Aggregation):
+        return {"name": _name_of(value), **plain(value.settings)}
+    if isinstance(value, Split):
+        return {"name": value.name, **plain(value.settings)}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    if isinstance(value, Mapping):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, str | int | float | bool | None):
+        return value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    raise PartitaError(f"A {type(value).__name__} cannot be written as a setting.")
+
+
+def optimizer_settings(optimizer: SGD | Adaptive) -> dict[str, Any]:
+    """An optimizer as an experiment file would name it: what is not default."""
+    name = optimizer.second if isinstance(optimizer, Adaptive) else "sgd"
+    known = inspect.signature(OPTIMIZERS[name]).parameters
+    given = {
+        field.name: plain(getattr(optimizer, field.name))
+        for field in dataclasses.fields(optimizer)
+        if field.name in known
+    }
+    return {"name": name, **{key: value for key, value in given.items() if value != _default(known[key])}}
+
+
+def _default(parameter: inspect.Parameter) -> Any:
+    return parameter.empty if parameter.default is parameter.empty else plain(parameter.default)
+
+
+def _default_of(field: "dataclasses.Field[Any]") -> Any:
+    return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+
+
+def _python(name: str, value: object) -> Description:
+    return {"name": name, PYTHON: fingerprint(value)}
+
+
+def _code(value: Any) -> Description | None:
+    """A loss or a measure."""
+    return None if value is None else _python(getattr(value, "__name__", type(value).__name__), value)
+
+
+def _algorithm(algorithm: Algorithm) -> Description:
+    return _configured(algorithm, algorithm.label)
+
+
+def _configured(made: Configured, label: str) -> Description:
+    """What a function made of its settings, if the same function makes it again."""
+    kind = _kind(made)
+    try:
+        settings: Description = plain(made)
+        again = named(kind, _trusted_name(settings), kind)
+    except PartitaError:
+        return _python(label, made)
+    # It may have been changed after it was made, or have settings that read alike and are not.
+    held = fingerprint(made)
+    if fingerprint(again) != held:
+        return {"name": label, PYTHON: held}
+    return settings if _is_ours(made) else {**settings, FINGERPRINT: held}
+
+
+def _kind(made: Configured) -> registry.Kind:
+    return "algorithms" if isinstance(made, Algorithm) else "servers"
+
+
+def _name_of(made: Configured) -> str:
+    """Under which the function that made it is found."""
+    module, _, function = made.made_by.partition(":")
+    if module == "__main__" or not function.isidentifier():
+        raise PartitaError(f"{made.name} was not made by a function that can be imported.")
+    return made.name if _has_name(_kind(made), made.name, made.made_by) else made.made_by
+
+
+def _has_name(kind: registry.Kind, name: str, path: str) -> bool:
+    return name in registry.names(kind) and _path(registry.get(kind, name)) == path
+
+
+def _is_ours(made: Configured) -> bool:
+    built_on = (each for each in made.settings.values() if isinstance(each, Algorithm | Aggregation))
+    return made.made_by.startswith("partita.") and all(map(_is_ours, built_on))
+
+
+def _path(function: Any) -> str:
+    return f"{function.__module__}:{function.__qualname__}"
+
+
+def _trusted_name(settings: Any) -> Any:
+    """The names of things that are at hand are trusted."""
+    if not isinstance(settings, Mapping):
+        return settings
+    inner = {key: _trusted_name(value) for key, value in settings.items()}
+    return {**inner, "name": Trusted(settings["name"])} if "name" in settings else inner
+
+
+def _pretrain(pretrain: Pretraining | None) -> Description | None:
+    return {"algorithm": _algorithm(pretrain.algorithm), "rounds": pretrain.rounds} if pretrain else None
+
+
+def _model(model: Any) -> Description:
+    function, given = (model.func, model.keywords) if isinstance(model, partial) and not model.args else (model, {})
+    name = getattr(function, "__name__", type(model).__name__)
+    try:
+        path = _importable(function)
+        settings = {"name": name if _has_name("models", name, path) else path, **plain(given)}
+    except PartitaError:
+        return _python(name, model)
+    return settings if path.startswith("partita.") else {**settings, FINGERPRINT: fingerprint(model)}
+
+
+def _importable(thing: Any) -> str:
+    """As `package.module:function`, if another process would find it there."""
+    path = _path(thing) if hasattr(thing, "__qualname__") else ":"
+    module, _, name = path.partition(":")
+    if module == "__main__" or not name.isidentifier() or registry.get("models", Trusted(path)) is not thing:
+        raise PartitaError(f"{path} cannot be imported.")
+    return path
+
+
+def _data(data: Federation) -> Description:
+    if data.settings is None:
+        return _python(data.name, _meaning(data))
+    settings: Description = plain(data.settings)
+    ours = registry.is_built_in("data", str(settings["name"]))
+    return settings if ours else {**settings, FINGERPRINT: fingerprint(_meaning(data))}
+
+
+def _meaning(data: Federation) -> object:
+    """What decides a result beside values and division, which have a fingerprint of their own."""
+    no_samples = data.samples.take(slice(0)).alone()
+    names = "\n".join(data.names)
+    return no_samples, data.classes, data.kind, data.facts, list(data.label_sets), names
+
+
+def _server(server: Server | None) -> Description | None:
+    if server is None:
+        return None
+    name = type(server).__name__
+    return _configured(server, name) if isinstance(server, Aggregation) else _python(name, server)
+
+
+def _participation(given: Participation) -> Any:
+    chosen = sampler(given)
+    try:
+        same = sampler(str(chosen)) == chosen
+    except PartitaError:
+        same = False
+    return str(chosen) if same else _python(type(chosen).__name__, chosen)
+
+
+def _weights(weights: Tensors) -> Description:
+    return _python("initial weights", weights) if weights else {}
+
+
+def _without_fingerprints(value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    return {key: _without_fingerprints(each) for key, each in value.items() if key != FINGERPRINT}
+
+
+_FIELDS: dict[str, Callable[[Any], Any]] = {
+    "algorithm": _algorithm,
+    "model": _model,
+    "data": _data,
+    "participation": _participation,
+    "server": _server,
+    "pretrain": _pretrain,
+    "loss": _code,
+    "measure": _code,
+    "weights": _weights,
+}

@@ -1,0 +1,89 @@
+"""How does an experiment file become an experiment? Its settings, changed on the command line, are built."""
+
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..data.federation import Federation
+from ..errors import PartitaError
+from ..registry import Trusted
+from ..simulation.experiment import Experiment
+from .settings import Settings, build, federation_of
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+DEFAULTS: Settings = {"algorithm": "fedper", "model": "mlp", "data": "digits"}
+
+
+def read(path: Path | None, overrides: Iterable[str] = (), *, trust: bool = False) -> dict[str, Any]:
+    """Settings of a TOML file (or the defaults), changed by `dotted.key=value`.
+
+    What the overrides name is trusted, as the user wrote it; what a file names only if the user says so.
+    """
+    settings: dict[str, Any] = dict(DEFAULTS)
+    if path is not None:
+        try:
+            given = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        except OSError as problem:
+            raise PartitaError(f"Cannot read {path}: {problem.strerror}.") from problem
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+            raise PartitaError(f"{path} is not valid TOML: {problem}.") from problem
+        for key, value in (trusted(given) if trust else given).items():
+            # Settings without a name change the default.
+            named = isinstance(value, dict) and "name" not in value and key in DEFAULTS
+            settings[key] = {"name": DEFAULTS[key], **value} if named else value
+    for override in overrides:
+        _override_(settings, override)
+    return settings
+
+
+def make(settings: Mapping[str, object], data: Federation | None = None) -> Experiment:
+    """The experiment that settings describe; with `data`, which were made of them before, they are not read again."""
+    known = {key: value for key, value in settings.items() if key != "data"}
+    divided = data or federation_of(data_of(settings), "data")
+    experiment: Experiment = build(Experiment, {**known, "data": divided})
+    return experiment
+
+
+def data_of(settings: Mapping[str, object]) -> object:
+    """What settings say of data. Unless told otherwise, they are split by the experiment's seed."""
+    data = settings.get("data")
+    if isinstance(data, str):
+        data = {"name": data}
+    return {"seed": settings.get("seed", 0), **data} if isinstance(data, Mapping) else data
+
+
+def trusted(settings: Any) -> Any:
+    """Settings whose names the user vouches for."""
+    if isinstance(settings, Mapping):
+        return {key: trusted(value) for key, value in settings.items()}
+    if isinstance(settings, list | tuple):
+        return [trusted(value) for value in settings]
+    return Trusted(settings) if isinstance(settings, str) else settings
+
+
+def _override_(settings: dict[str, Any], override: str) -> None:
+    key, equals, text = override.partition("=")
+    if not equals or not key:
+        raise PartitaError(f"{override!r} is not of the form key=value, as in rounds=10 or algorithm.optimizer.lr=0.1.")
+    *path, last = key.split(".")
+    inner = settings
+    for part in path:
+        value = inner.get(part, {})
+        if not isinstance(value, str | Mapping):
+            raise PartitaError(f"{override!r}: {part} is {value!r}, which has no settings of its own.")
+        # A name alone stands for a thing with default settings.
+        inner[part] = {"name": value} if isinstance(value, str) else dict(value)
+        inner = inner[part]
+    inner[last] = trusted(_value(text))
+
+
+def _value(text: str) -> object:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text

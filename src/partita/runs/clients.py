@@ -1,0 +1,23 @@
+"""Which models did a run leave? Every client as it is after the last round, built from what was stored."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from ..errors import PartitaError
+from ..evaluation.population import Population
+from ..simulation.population import population_at
+from .session import Session
+
+
+def stored_clients(session: Session) -> Population:
+    """All clients of a run, newcomers too, with what they keep and receive after the last committed round."""
+    stage = session.experiment.stages[-1]
+    found = session.store.server(stage.name)
+    if found is None:
+        raise PartitaError(f"{session.folder} has no round yet. Continue it with: partita resume {session.folder}")
+    done, state = found
+    setup = session.setup()
+    population = population_at(setup, setup.moment(done), lambda: state, session.states())
+    named = session.store.analyses.get("baselines", [])
+    baselines = {entry["name"]: Path(session.folder, entry["run"]) for entry in named}
+    return replace(population, folder=session.folder, baselines=baselines)

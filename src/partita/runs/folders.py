@@ -1,0 +1,58 @@
+"""Where are runs? In folders below a folder, named after method and data."""
+
+import re
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+
+from ..errors import PartitaError
+from ..simulation.experiment import Experiment
+from .database import DATABASE
+from .record import BaselinesPlace
+
+BASELINES = "baselines"
+"""The folder that holds the baselines of the runs beside it."""
+BESIDE: BaselinesPlace = "../baselines"
+BESIDE_SEEDS: BaselinesPlace = "../../baselines"
+"""Beside the folder that holds a run for each seed."""
+
+
+def new_folder(parent: Path, experiment: Experiment) -> Path:
+    """Make a folder of that parent that did not exist, named after method and data. Two processes never get one."""
+    parts = (experiment.algorithm.name, experiment.data.name)
+    name = "-".join(re.sub(r"[^A-Za-z0-9_.]+", "_", part) for part in parts)
+    for number in count(1):
+        path = parent / f"{name}-{number}"
+        try:
+            path.mkdir(parents=True)
+            return path
+        except FileExistsError:
+            continue
+        except OSError as problem:
+            raise PartitaError(f"Cannot make the run's folder {path}: {problem.strerror}.") from problem
+    raise AssertionError("numbers do not end")
+
+
+class TakenError(PartitaError):
+    """A folder holds a run already."""
+
+
+def need_new(folder: Path) -> None:
+    """A folder must not hold a run yet."""
+    if (folder / DATABASE).exists():
+        raise TakenError(f"{folder} holds a run already. Continue it with: partita resume {folder}")
+
+
+def find_runs(folder: Path) -> list[Path]:
+    """The runs in a folder and below it; baselines only of a folder that is theirs."""
+    found = (path.parent for path in folder.rglob(DATABASE))
+    return sorted(path for path in found if BASELINES not in path.relative_to(folder).parts)
+
+
+def runs_in(folders: Sequence[Path]) -> list[Path]:
+    """The runs that folders are or hold, each once; what lies below a run is its own."""
+    below = {folder: find_runs(folder) for folder in folders}
+    found = [path for folder, paths in below.items() for path in ([folder] if folder in paths else paths)]
+    if not found:
+        raise PartitaError(f"No runs in {', '.join(map(str, folders))}. Make one with: partita run")
+    return list(dict.fromkeys(found))

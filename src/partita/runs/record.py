@@ -1,0 +1,109 @@
+"""What is known of a run beside its numbers? A typed record, kept by key, in a format with a version."""
+
+import dataclasses
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from ..errors import PartitaError
+from ..evaluation.metric import Metric
+from ..evaluation.variants import Variant
+
+FORMAT = 4
+BaselinesPlace = Literal["../baselines", "../../baselines"]
+"""Beside the run, or beside the folder of all its seeds. A record of somebody else's names no other place."""
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """Of one run. What changes while it runs comes last and has defaults."""
+
+    experiment: dict[str, Any]
+    """Its description: every field of the experiment, from which it can be made again."""
+    label: str
+    """The method, with what it is built on."""
+    variant: Variant
+    """The model that the method is meant to be used with."""
+    metric: str
+    data: str
+    origin: dict[str, Any]
+    fingerprint: str
+    """Of the data and their division."""
+    division: str
+    """`whole`, or why who has which rows is not kept."""
+    clients: int
+    names: list[str]
+    """Of clients, where they are not just numbers."""
+    newcomers: list[int]
+    evaluated: int
+    """How many clients are evaluated."""
+    rounds: int
+    seed: int
+    oracle_validation: bool
+    environment: dict[str, Any]
+    started: str
+    commit_every: int
+    memory: int
+    """Bytes of clients' states that are held in memory; beyond that they are read from the store."""
+    baselines: BaselinesPlace | None
+    """Where the run's baselines are, seen from its folder."""
+    partita: str = field(default_factory=lambda: version("partita"))
+    status: str = "running"
+    ended: str | None = None
+    trackers: dict[str, str] = field(default_factory=dict)
+    """By which each tracker finds the run again."""
+
+    @property
+    def score(self) -> Metric:
+        """What a score of this run is."""
+        return Metric(self.metric)
+
+    @property
+    def done(self) -> bool:
+        return self.status == "done"
+
+    def name_of(self, client: int) -> str:
+        return self.names[client] if self.names else str(client)
+
+    def as_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def read(cls, values: Mapping[str, Any], where: str) -> "RunRecord":
+        """From what a store holds. Values that are missing or of another type are damage."""
+        if "format" not in values:
+            raise ValueError("its record lacks the format")
+        if (found := values["format"]) != FORMAT:
+            newer = isinstance(found, int) and found > FORMAT
+            way_out = (
+                "Update partita" if newer else "Read it with the version that wrote it, or run the experiment again"
+            )
+            raise PartitaError(
+                f"{where} holds a run in format {found}; this version of partita ({version('partita')}) reads format "
+                f"{FORMAT}. {way_out}."
+            )
+        hints = get_type_hints(cls)
+        if missing := hints.keys() - values.keys():
+            raise ValueError(f"its record lacks {', '.join(sorted(missing))}")
+        for name, kind in hints.items():
+            if not _fits(values[name], kind):
+                raise ValueError(f"its record says {values[name]!r} of {name}")
+        return cls(**{name: values[name] for name in hints})
+
+
+def _fits(value: object, kind: Any) -> bool:
+    """Whether what JSON gave has a type."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return True
+    if origin in (Union, types.UnionType):
+        return any(_fits(value, each) for each in inner)
+    if origin is Literal:
+        return value in inner
+    if origin is list:
+        return isinstance(value, list) and all(_fits(each, inner[0]) for each in value)
+    if origin is dict:
+        return isinstance(value, dict) and all(_fits(each, inner[1]) for each in value.values())
+    return isinstance(value, kind) and not (kind is int and isinstance(value, bool))

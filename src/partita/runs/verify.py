@@ -1,0 +1,66 @@
+"""Is a stored run whole? Its structure, its checksums, and the rows of every commit are looked at."""
+
+from .blobs import checked
+from .database import explained
+from .store import ANALYSES, NUMBERS, RECORD, SERVER, Store, checksum_of_rows
+
+
+def check(store: Store) -> None:
+    """What is looked at before a run is written to: the structure, and the rows of every commit."""
+    with explained(store.folder), store.snapshot():
+        _check_structure(store, "quick_check")
+        _check_rows(store)
+
+
+def verify(store: Store) -> None:
+    """Everything: indices too, and every value and tensor against its checksum."""
+    with explained(store.folder), store.snapshot():
+        _check_structure(store, "integrity_check")
+        for query in (RECORD, ANALYSES):
+            store.values(query)
+        for blob, expected in store.select("SELECT manifest, checksum FROM division"):
+            checked(blob, expected, "the division")
+        _check_rows(store)
+        _check_states(store)
+
+
+def _check_structure(store: Store, pragma: str) -> None:
+    found = [str(problem) for (problem,) in store.select(f"PRAGMA {pragma}")]
+    if found != ["ok"]:
+        raise ValueError(found[0].replace("\n", " "))
+
+
+def _check_rows(store: Store) -> None:
+    """No number was changed, added or lost since it was committed."""
+    stages = [
+        stage
+        for table in (*NUMBERS, "commits", "states")
+        for (stage,) in store.select(f"SELECT DISTINCT stage FROM {table}")
+    ]
+    for stage in dict.fromkeys(stages):
+        last, seen = 0, dict.fromkeys(NUMBERS, 0)
+        for round, expected in store.select(
+            "SELECT round, checksum FROM commits WHERE stage = ? ORDER BY round", stage
+        ):
+            tables = {table: store.numbers(table, stage, (last + 1, round)) for table in NUMBERS}
+            if checksum_of_rows(tables.values()) != expected:
+                raise ValueError(f"the numbers of rounds {last + 1} to {round} ({stage}) do not fit their checksum")
+            seen = {table: seen[table] + len(rows) for table, rows in tables.items()}
+            last = round
+        for table, count in seen.items():
+            if store.select(f"SELECT count(*) FROM {table} WHERE stage = ?", stage) != [(count,)]:
+                raise ValueError(f"there are {table} that no commit made ({stage})")
+        states = store.select("SELECT states FROM commits WHERE stage = ? AND round = ?", stage, last)
+        if store.select("SELECT count(*) FROM states WHERE stage = ? AND round <= ?", stage, last) != states:
+            raise ValueError(f"the stored states are not those of the last commit ({stage}, round {last})")
+        if store.select("SELECT round FROM states WHERE stage = ? AND client = ?", stage, SERVER) != [(last,)]:
+            raise ValueError(f"the server's state is not that of the last commit ({stage}, round {last})")
+
+
+def _check_states(store: Store) -> None:
+    """Every part of every state is there and fits its checksum; one state is in memory at a time."""
+    for stage, client in store.select("SELECT stage, client FROM states"):
+        store.packed(stage, client)
+    orphans = "SELECT 1 FROM parts LEFT JOIN states USING (stage, client) WHERE states.client IS NULL LIMIT 1"
+    if store.select(orphans):
+        raise ValueError("there are stored tensors that belong to nobody")

@@ -1,0 +1,50 @@
+"""How is a rule applied to every entry on its own? On all clients' changes of it side by side."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from ..core.server import Update, sent_names
+from ..tensors import Tensors
+
+AT_ONCE = 1 << 20
+"""Numbers that are looked at together."""
+
+Combine = Callable[[Tensor, Tensor], Tensor]
+"""Of changes in ascending order (clients x entries) and how many of them were sent: one change for each entry.
+
+What was not sent comes last, as infinity. Entries that nobody sent are left out before.
+"""
+
+
+def by_entry(shared: Tensors, updates: Sequence[Update], combine: Combine) -> Tensors:
+    """A change for every entry that anybody sent; of all others 0."""
+    found: Tensors = {}
+    for name in sent_names(updates):
+        sending = [update for update in updates if name in update.values]
+        old, change = shared[name].reshape(-1), torch.zeros(shared[name].numel(), dtype=torch.float64)
+        step = max(AT_ONCE // len(sending), 1)
+        for part in (slice(at, at + step) for at in range(0, len(old), step)):
+            changes = torch.stack([_change(update, name, old, part) for update in sending])
+            counts = torch.stack([_sent(update, name, part, len(changes[0])) for update in sending]).sum(0)
+            sent = counts > 0
+            change[part][sent] = combine(changes[:, sent].sort(0).values, counts[sent])
+        found[name] = change.view(shared[name].shape)
+    return found
+
+
+def _change(update: Update, name: str, old: Tensor, part: slice) -> Tensor:
+    """What a client changed; infinity where it sent nothing, or what is not a number."""
+    change = old[part].double() - update.values[name].reshape(-1)[part]
+    change = change.masked_fill(change.isnan(), torch.inf)
+    return change if (mask := _mask(update, name)) is None else change.masked_fill(~mask[part], torch.inf)
+
+
+def _sent(update: Update, name: str, part: slice, size: int) -> Tensor:
+    return torch.ones(size, dtype=torch.bool) if (mask := _mask(update, name)) is None else mask[part]
+
+
+def _mask(update: Update, name: str) -> Tensor | None:
+    mask = (update.mask or {}).get(name)
+    return None if mask is None else mask.reshape(-1)

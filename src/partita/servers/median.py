@@ -1,0 +1,35 @@
+"""The coordinate-wise median. Yin et al., 2018, https://arxiv.org/abs/1803.01498"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from ..core.network import Network
+from ..core.optimizers import SGD, Optimizer
+from ..core.server import Aggregation, Update
+from ..signatures import configurable
+from ..tensors import Tensors
+from ._entries import by_entry
+
+
+@configurable
+def median(*, optimizer: Optimizer = SGD(1.0)) -> Aggregation:
+    """Of every entry the median over those who sent it; every client counts the same.
+
+    Fewer than half of the senders of an entry, whatever they send, cannot move it past what the others sent.
+    """
+    return Aggregation(Median(), optimizer=optimizer, sees_single_models=True)
+
+
+@dataclass(frozen=True)
+class Median:
+    """The middle change, or the mean of the two in the middle."""
+
+    def __call__(self, shared: Tensors, updates: Sequence[Update], network: Network) -> Tensors:
+        return by_entry(shared, updates, _middle)
+
+
+def _middle(changes: Tensor, counts: Tensor) -> Tensor:
+    low, high = (changes.gather(0, at[None])[0] for at in ((counts - 1) // 2, counts // 2))
+    return (low + high) / 2

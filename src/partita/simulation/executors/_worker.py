@@ -1,0 +1,142 @@
+"""What does a worker process do? Jobs, one after another, as long as the process that started it lives."""
+
+import multiprocessing
+import os
+import pickle
+import threading
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+import cloudpickle
+import torch
+from torch import Tensor
+
+from ...errors import PartitaError
+from ..jobs import Job
+from ..memory import keep_freed_memory
+from ..setup import Setup
+from ._signals import as_worker
+from ._transport import Message, pack, receive, unpack
+
+
+@dataclass(frozen=True)
+class Numerics:
+    """The settings of torch that decide numbers, which a process that is not forked must be told."""
+
+    dtype: torch.dtype
+    matmul_precision: str
+    deterministic: bool
+
+    @classmethod
+    def here(cls) -> "Numerics":
+        return cls(
+            torch.get_default_dtype(),
+            torch.get_float32_matmul_precision(),
+            torch.are_deterministic_algorithms_enabled(),
+        )
+
+    def set(self) -> None:
+        torch.set_default_dtype(self.dtype)
+        torch.set_float32_matmul_precision(self.matmul_precision)
+        if self.deterministic:
+            # Even to turn this off takes a second of imports.
+            torch.use_deterministic_algorithms(True)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An exception of a worker."""
+
+    pickled: bytes
+    summary: str
+    traceback: str
+
+    @classmethod
+    def of(cls, problem: BaseException) -> "Failure":
+        summary = f"{type(problem).__name__}: {problem}"
+        return cls(_pickled(problem), summary, traceback.format_exc())
+
+    def problem(self) -> BaseException:
+        """The exception itself, caused by the worker's traceback; one that cannot travel is told in words."""
+        try:
+            problem: BaseException = pickle.loads(self.pickled)
+        except Exception:
+            problem = RuntimeError(self.summary)
+        problem.__cause__ = RuntimeError(f"in a worker:\n{self.traceback}")
+        return problem
+
+
+def pack_setup(setup: Setup) -> Message:
+    """For a worker that is not forked."""
+    try:
+        return pack((setup, Numerics.here()), code=True)
+    except PartitaError:
+        raise
+    except Exception as problem:
+        raise PartitaError(
+            f"The experiment cannot be sent to worker processes ({type(problem).__name__}: {problem}). Leave out what "
+            "cannot be pickled, or let this process do the work (--on inline)."
+        ) from problem
+
+
+def work(connection: Connection, setup: Setup | None) -> None:
+    """The life of a worker. It answers each order with results, or with what went wrong.
+
+    An order is the names of the messages that follow: the job, and before it the server's state and the setup where
+    the worker does not have them.
+    """
+    as_worker()
+    parent = multiprocessing.parent_process()
+    assert parent
+    assert parent.pid
+    threading.Thread(target=_leave_with, args=(parent.sentinel,), daemon=True).start()
+    keep_freed_memory()
+    torch.set_num_threads(1)
+    blocks: dict[str, Tensor] = {}
+    while True:
+        try:
+            blocks.update({name: receive(connection) for name in connection.recv()})
+        except EOFError:
+            return
+        try:
+            setup = setup or _unpack_setup(blocks.pop("setup"))
+            job: Job = unpack(blocks.pop("job"), known=blocks["state"])
+            answer = pack(list(job.run(setup)))
+        except BaseException as problem:
+            answer = pack(Failure.of(problem))
+        answer.send(connection, parent.pid)
+        answer.close()
+
+
+def _unpack_setup(block: Tensor) -> Setup:
+    try:
+        setup, numerics = unpack(block)
+    except Exception as problem:
+        raise PartitaError(
+            f"A worker process cannot load the experiment ({type(problem).__name__}: {problem}). It imports what the "
+            "experiment uses: put that in a module that can be imported, or let one process do the work (--on inline)."
+        ) from problem
+    numerics.set()
+    made: Setup = setup
+    return made
+
+
+def _leave_with(sentinel: int) -> None:
+    """No worker outlives the process that started it, whatever became of that."""
+    wait([sentinel])
+    os._exit(1)
+
+
+def _pickled(problem: BaseException) -> bytes:
+    """Its class may be one that only the main module of the user has; then its definition travels too."""
+    dumps: tuple[Callable[[Any], bytes], ...] = (pickle.dumps, cloudpickle.dumps)
+    for dump in dumps:
+        with suppress(Exception):
+            pickled = dump(problem)
+            pickle.loads(pickled)
+            return pickled
+    return b""

@@ -1,0 +1,128 @@
+"""What is run? An experiment: a method, a network, data, and the protocol that decides everything else."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypedDict
+
+from torch import nn
+
+from ..core.algorithm import Algorithm, RunPhase, with_server
+from ..core.batching import Batching
+from ..core.objectives import Loss, Measure
+from ..core.server import Server
+from ..core.task import Buffers
+from ..data.federation import Federation
+from ..engine import reference
+from ..engine.fast import FastEngine
+from ..errors import PartitaError
+from ..tensors import Tensors
+from .samplers import Sampler, sampler
+from .tasks import Factory
+
+Engine = Literal["fast", "reference"] | RunPhase
+"""How a phase is computed: by the name of an engine of ours, or a function of one's own."""
+Participation = float | str | Sequence[Sequence[int]] | Sampler
+ENGINES: Mapping[str, Callable[[], RunPhase]] = {"fast": FastEngine, "reference": lambda: reference.run_phase}
+
+
+@dataclass(frozen=True)
+class Pretraining:
+    """Rounds of another algorithm whose network the experiment then starts from."""
+
+    algorithm: Algorithm
+    rounds: int
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Rounds of one algorithm."""
+
+    name: str
+    algorithm: Algorithm
+    rounds: int
+
+
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """Everything that decides a result."""
+
+    algorithm: Algorithm
+    model: nn.Module | Factory
+    """A factory makes initial weights that depend on the seed alone; a module is taken with the weights it has."""
+    data: Federation
+    rounds: int = 20
+    seed: int = 0
+    participation: Participation = 1.0
+    """Who takes part in a round: see `samplers`."""
+    batching: Batching = Batching()
+    server: Server | None = None
+    """Replaces the server of algorithms that average."""
+    pretrain: Pretraining | None = None
+    loss: Loss | None = None
+    """Instead of the one that fits the data: cross entropy, or the mean squared error."""
+    measure: Measure | None = None
+    groups: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
+    """Names for parts of the network, by patterns on the names of tensors."""
+    weights: Tensors = field(default_factory=dict)
+    """Initial weights by name, for instance another result's `network_weights()`."""
+    buffers: Buffers = "follow"
+    frozen_norm: Literal["train", "eval"] = "train"
+    evaluate_every: int = 10
+    """Rounds between evaluations; 0 means after the last round only."""
+    evaluation_batch: int = 512
+    evaluation_clients: int = 10_000
+    """At most so many clients are evaluated: of more, a fixed sample."""
+    oracle_validation: bool = False
+    """Hands test data out as validation data, to repeat publications that did; the result says so."""
+    engine: Engine = "fast"
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        for name, least in (("rounds", 1), ("evaluate_every", 0), ("evaluation_batch", 1), ("evaluation_clients", 1)):
+            if getattr(self, name) < least:
+                raise PartitaError(f"{name} is {getattr(self, name)}: it must be at least {least}.")
+        if self.pretrain and self.pretrain.rounds < 1:
+            raise PartitaError(f"pretrain.rounds is {self.pretrain.rounds}: it must be at least 1.")
+        _ = self.sampler, self.stages
+
+    @property
+    def sampler(self) -> Sampler:
+        return sampler(self.participation)
+
+    @property
+    def stages(self) -> list[Stage]:
+        """What is run one after another, each from the network of the one before."""
+        own = Stage("run", self._with_server(), self.rounds)
+        return [Stage("pretrain", self.pretrain.algorithm, self.pretrain.rounds), own] if self.pretrain else [own]
+
+    def is_evaluated(self, round: int, stage: Stage) -> bool:
+        """Whether clients are evaluated after a round, counted from 1."""
+        return round == stage.rounds or (self.evaluate_every > 0 and round % self.evaluate_every == 0)
+
+    def _with_server(self) -> Algorithm:
+        if self.server is None:
+            return self.algorithm
+        return with_server(self.algorithm, self.server)
+
+
+class Options(TypedDict, total=False):
+    """The fields of an experiment beside algorithm, model and data, as keyword arguments that types know."""
+
+    rounds: int
+    seed: int
+    participation: Participation
+    batching: Batching
+    server: Server | None
+    pretrain: Pretraining | None
+    loss: Loss | None
+    measure: Measure | None
+    groups: Mapping[str, str | tuple[str, ...]]
+    weights: Tensors
+    buffers: Buffers
+    frozen_norm: Literal["train", "eval"]
+    evaluate_every: int
+    evaluation_batch: int
+    evaluation_clients: int
+    oracle_validation: bool
+    engine: Engine
+    device: str

@@ -1,0 +1,179 @@
+"""Who takes part in a round? A sampler is a value: a fraction, a number, everyone, by chance, or a given schedule."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import index
+from typing import Any, Protocol
+
+import torch
+
+from ..errors import PartitaError, unknown
+from ..randomness import Moment, generator
+
+
+class Sampler(Protocol):
+    """Chooses participants. The choice depends on the seed and the round alone, so that all methods share it."""
+
+    @property
+    def who(self) -> str:
+        """In words, before `take part`."""
+
+    def __call__(self, clients: int, moment: Moment) -> list[int]:
+        """Numbers from 0 to `clients` - 1 in ascending order, each at most once; there may be none."""
+
+
+@dataclass(frozen=True)
+class Fraction:
+    """A fixed fraction of the clients, rounded down, at least one."""
+
+    fraction: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.fraction <= 1:
+            raise PartitaError(
+                f"A participation of {self.fraction}: it must be above 0 and at most 1. For a number of clients write "
+                "'number:COUNT'."
+            )
+
+    def __call__(self, clients: int, moment: Moment) -> list[int]:
+        return _drawn(clients, max(math.floor(self.fraction * clients + 1e-9), 1), moment)
+
+    @property
+    def who(self) -> str:
+        return f"{100 * self.fraction:g} % of clients"
+
+    def __str__(self) -> str:
+        return str(self.fraction)
+
+
+@dataclass(frozen=True)
+class Number:
+    """A fixed number of clients; all of them where there are fewer."""
+
+    count: int
+
+    def __post_init__(self) -> None:
+        if self.count < 1:
+            raise PartitaError(f"A participation of {self.count} clients: it must be at least 1.")
+
+    def __call__(self, clients: int, moment: Moment) -> list[int]:
+        return _drawn(clients, min(self.count, clients), moment)
+
+    @property
+    def who(self) -> str:
+        return f"{self.count} clients"
+
+    def __str__(self) -> str:
+        return f"number:{self.count}"
+
+
+@dataclass(frozen=True)
+class Everyone:
+    """All clients in every round."""
+
+    def __call__(self, clients: int, moment: Moment) -> list[int]:
+        return list(range(clients))
+
+    @property
+    def who(self) -> str:
+        return "all clients"
+
+    def __str__(self) -> str:
+        return "all"
+
+
+@dataclass(frozen=True)
+class Poisson:
+    """Each client independently with the same probability, as differential privacy assumes; a round may be empty."""
+
+    rate: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.rate <= 1:
+            raise PartitaError(f"Poisson sampling at a rate of {self.rate}: it must be above 0 and at most 1.")
+
+    def __call__(self, clients: int, moment: Moment) -> list[int]:
+        draws = torch.rand(clients, generator=generator(moment.seed, "poisson", moment.round), dtype=torch.float64)
+        return torch.nonzero(draws < self.rate).flatten().tolist()
+
+    @property
+    def who(self) -> str:
+        return f"clients with a probability of {self.rate:g}"
+
+    def __str__(self) -> str:
+        return f"poisson:{self.rate}"
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A given list of participants for each round, repeated from the first when it ends."""
+
+    rounds: tuple[tuple[int, ...], ...]
+
+    def __post_init__(self) -> None:
+        if not self.rounds:
+            raise PartitaError("A schedule of participants without a round. Give at least one list of clients.")
+        for number, chosen in enumerate(self.rounds, 1):
+            if len(set(chosen)) != len(chosen) or any(client < 0 for client in chosen):
+                raise PartitaError(f"Participants of round {number}: {list(chosen)}. Name each client once, from 0.")
+
+    def __call__(self, clients: int, moment: Moment) -> list[int]:
+        chosen = sorted(self.rounds[moment.round % len(self.rounds)])
+        if chosen and chosen[-1] >= clients:
+            raise PartitaError(
+                f"Client {chosen[-1]} is to take part in round {moment.round + 1}, but only {clients} clients train. "
+                f"Choose from 0 to {clients - 1}."
+            )
+        return chosen
+
+    @property
+    def who(self) -> str:
+        return "clients of a given schedule"
+
+    def __str__(self) -> str:
+        return "schedule:" + ";".join(",".join(map(str, chosen)) for chosen in self.rounds)
+
+
+def sampler(given: float | str | Sequence[Sequence[int]] | Sampler) -> Sampler:
+    """The sampler that a setting means: `0.1`, `"number:10"`, `"poisson:0.1"`, `"all"`, or a list of clients by round.
+
+    >>> sampler("poisson:0.1")
+    Poisson(rate=0.1)
+    """
+    if isinstance(given, str):
+        return _parsed(given)
+    if isinstance(given, int | float):
+        return Everyone() if given == 1 else Fraction(given)
+    return _schedule(given) if isinstance(given, Sequence) else given
+
+
+def _schedule(rounds: Sequence[Any]) -> Sampler:
+    try:
+        return Schedule(tuple(tuple(map(index, chosen)) for chosen in rounds))
+    except TypeError:
+        raise PartitaError(
+            f"A participation of {rounds}: a schedule is a list of clients for each round, as in [[0, 1], [2]]."
+        ) from None
+
+
+def _parsed(text: str) -> Sampler:
+    kind, _, argument = text.partition(":")
+    try:
+        if text == "all":
+            return Everyone()
+        if kind == "number":
+            return Number(int(argument))
+        if kind == "poisson":
+            return Poisson(float(argument))
+        if kind == "schedule":
+            return Schedule(tuple(tuple(map(int, filter(None, part.split(",")))) for part in argument.split(";")))
+        return sampler(float(text))
+    except ValueError:
+        known = ("a fraction such as 0.1", "all", "number:COUNT", "poisson:RATE", "schedule:0,1;2,3")
+        raise PartitaError(unknown("participation", text, known)) from None
+
+
+def _drawn(clients: int, count: int, moment: Moment) -> list[int]:
+    order = torch.randperm(clients, generator=generator(moment.seed, "participants", moment.round))
+    return sorted(order[:count].tolist())

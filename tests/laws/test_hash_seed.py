@@ -1,0 +1,117 @@
+"""Numbers and stored bytes do not depend on the order in which Python iterates over sets."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from torch import Tensor
+
+from laws.methods import ALGORITHMS
+from partita.algorithms.apple import apple
+from partita.core.algorithm import Algorithm, client_round, enter, personalize
+from partita.core.batching import Batching
+from partita.core.client import Client
+from partita.core.optimizers import SGD
+from partita.core.samples import Samples
+from partita.engine.reference import run_phase
+from partita.randomness import Moment
+from partita.simulation.simulate import simulate
+from toys import small_federation, small_network
+
+DOUBLE = small_federation((6, 5, 7))
+# In single precision another order of a sum is another number.
+DATA = replace(DOUBLE, samples=Samples(DOUBLE.samples.inputs.float(), DOUBLE.samples.targets))
+METHODS = {
+    **ALGORITHMS,
+    # So fast that the last bit of a relation's gradient is seen in what it learns.
+    "apple fast": apple(relation_rate=1.0, optimizer=SGD(0.1, momentum=0.9)),
+}
+NAMES = sorted(METHODS)
+
+
+def digest(parts: Iterator[bytes]) -> str:
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(len(part).to_bytes(8, "little") + part)
+    return found.hexdigest()
+
+
+def values_of(tensors: Mapping[str, Tensor]) -> Iterator[bytes]:
+    for name in sorted(tensors):
+        yield from (name.encode(), tensors[name].contiguous().numpy().tobytes())
+
+
+def stored(tensors: Mapping[str, Tensor]) -> Iterator[bytes]:
+    """In the order in which they would be written."""
+    for name, tensor in tensors.items():
+        yield from (name.encode(), str(tensor.dtype).encode(), tensor.contiguous().numpy().tobytes())
+
+
+def left_by(algorithm: Algorithm) -> Iterator[tuple[str, Mapping[str, Tensor]]]:
+    """The server's state, what clients keep, updates and models in use: of two rounds, and of a third by hand."""
+    result = simulate(algorithm, small_network().float(), DATA, rounds=2, participation=0.67, batching=Batching(3))
+    yield "state", result.state
+    yield from ((f"own {client}", own) for client, own in result.own.items())
+    moment = Moment(2, 3)
+    clients = [
+        enter(
+            algorithm,
+            Client(
+                number,
+                result.task,
+                DATA[number].train,
+                DATA[number].validation,
+                moment,
+                Batching(3),
+                own=result.own.get(number, {}),
+                received=algorithm.server.download(result.state, number, moment),
+            ),
+        )
+        for number in range(len(DATA))
+    ]
+    for client, trained in zip(clients, client_round(algorithm, clients, run_phase), strict=True):
+        yield f"received {client.id}", client.received
+        yield f"kept {client.id}", trained.own
+        yield f"sent {client.id}", trained.update.values
+        yield f"mask {client.id}", trained.update.mask or {}
+    yield from ((f"used {at}", tensors) for at, tensors in enumerate(personalize(algorithm, clients, run_phase)))
+
+
+def fingerprints(name: str) -> dict[str, list[str]]:
+    return {what: [digest(values_of(t)), digest(stored(t))] for what, t in left_by(METHODS[name])}
+
+
+@pytest.fixture(scope="module")
+def processes() -> list[dict[str, dict[str, list[str]]]]:
+    """What processes with different hash seeds find, for all methods."""
+    root = Path(__file__).resolve().parents[2]
+    program = (
+        "import json, warnings; warnings.simplefilter('ignore'); from laws.test_hash_seed import NAMES, fingerprints\n"
+        "print(json.dumps({name: fingerprints(name) for name in NAMES}))"
+    )
+    path = os.pathsep.join([str(root / "src"), str(root / "tests")])
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": seed, "OMP_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for seed in ("1", "2")
+    ]
+    return [json.loads(process.communicate(timeout=300)[0]) for process in started]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_hash_seed_changes_neither_values_nor_stored_bytes(
+    name: str, processes: list[dict[str, dict[str, list[str]]]]
+) -> None:
+    one, other = (each[name] for each in processes)
+    assert list(one) == list(other)
+    assert [what for what in one if one[what] != other[what]] == []

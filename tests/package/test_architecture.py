@@ -1,0 +1,71 @@
+"""The drawing of the rooms in docs/design.md is that of the code, and a newcomer finds each thing in one file."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from package.test_package import LEVEL, LEVELS, MODULES, ROOT, own_imports
+
+DESIGN = Path(__file__).resolve().parents[2] / "docs" / "design.md"
+GROUND = LEVELS[0].split()
+BEGIN, END = "```mermaid\n", "```"
+
+
+def drawing() -> str:
+    """One arrow for each room that a room imports; what it reaches through another room has no arrow of its own."""
+    uses: dict[str, set[str]] = {}
+    for name in MODULES:
+        room = _node(name)
+        uses.setdefault(room, set()).update(_node(target) for target in own_imports(name) if target)
+        uses[room].discard(room)
+    reached: dict[str, set[str]] = {}
+    for room in sorted(uses, key=_level):
+        reached[room] = uses[room].union(*(reached[other] for other in uses[room]))
+    lines = [
+        f"    {room} --> {other}"
+        for room in sorted(uses, key=lambda each: (-_level(each), each))
+        for other in sorted(uses[room], key=lambda each: (-_level(each), each))
+        if not any(other in reached[between] for between in uses[room])
+    ]
+    return "flowchart TD\n" + "\n".join(lines) + "\n"
+
+
+def _node(name: str) -> str:
+    room = name.partition(".")[0]
+    return "ground" if room in GROUND else room
+
+
+def _level(room: str) -> int:
+    return 0 if room == "ground" else LEVEL[room]
+
+
+def test_the_drawing_is_that_of_the_code() -> None:
+    text = DESIGN.read_text(encoding="utf-8")
+    assert text.partition(BEGIN)[2].partition(END)[0] == drawing(), "put this into docs/design.md:\n" + drawing()
+
+
+def test_the_levels_are_told_in_one_line() -> None:
+    told = " < ".join(
+        "ground" if level == 0 else line if " " not in line else "{" + ", ".join(line.split()) + "}"
+        for level, line in enumerate(LEVELS)
+    )
+    assert told in " ".join(DESIGN.read_text(encoding="utf-8").split())
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("simulation/rounds.py", "rounds"),
+        ("core/optimizers.py", "SGD"),
+        ("runs/store.py", "Store"),
+        ("algorithms/fedper.py", "fedper"),
+        ("servers/averaging.py", "averaging"),
+        ("data/sources/digits.py", "digits"),
+        ("report/sections/cost.py", "cost"),
+    ],
+)
+def test_each_thing_is_where_a_newcomer_looks(file: str, name: str) -> None:
+    tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+    assert name in {node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+    assert file in DESIGN.read_text(encoding="utf-8")

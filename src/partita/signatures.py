@@ -19,6 +19,10 @@ Arguments = ParamSpec("Arguments")
 Made = TypeVar("Made")
 
 
+LARGEST = 10**9
+"""No rate, strength or count that makes sense is larger."""
+
+
 @dataclass(frozen=True)
 class Range:
     """The numbers from `low` to `high`, without an end that is open; never nan or infinity."""
@@ -35,8 +39,8 @@ class Range:
 
     def __str__(self) -> str:
         """
-        >>> [str(each) for each in (at_least(0), above(0), between(0, 1), Range(0, 1, high_open=True), Range())]
-        ['at least 0', 'above 0', 'from 0 to 1', 'at least 0 and below 1', 'finite']
+        >>> [str(each) for each in (Range(0), above(0), between(0, 1), Range(0, 1, high_open=True), Range())]
+        ['at least 0', 'above 0 and at most 1,000,000,000', 'from 0 to 1', 'at least 0 and below 1', 'finite']
         """
         low = "" if self.low == -math.inf else f"{'above' if self.low_open else 'at least'} {self.low:,}"
         high = "" if self.high == math.inf else f"{'below' if self.high_open else 'at most'} {self.high:,}"
@@ -46,11 +50,11 @@ class Range:
 
 
 def at_least(low: float) -> Range:
-    return Range(low)
+    return Range(low, LARGEST)
 
 
 def above(low: float) -> Range:
-    return Range(low, low_open=True)
+    return Range(low, LARGEST, low_open=True)
 
 
 def between(low: float, high: float) -> Range:
@@ -73,6 +77,10 @@ Count = Annotated[int, between(0, 1_000_000)]
 """So many of something, or none."""
 Positive = Annotated[int, between(1, 1_000_000)]
 """So many of something, at least one."""
+Width = Annotated[int, between(1, 65_536)]
+"""Features or channels of a layer."""
+Dropout = Annotated[float, Range(0, 1, high_open=True)]
+"""The part of what a layer receives that is left out at random."""
 
 
 def checked(make: Callable[Arguments, Made]) -> Callable[Arguments, Made]:
@@ -144,7 +152,8 @@ def _problem(kind: Any, value: object) -> str | None:
     """What a value of this type must be and is not."""
     if isinstance(value, tuple):
         parts = [part for option in _options(kind) if get_origin(option) is tuple for part in get_args(option)]
-        problems = [_problem(part, each) for part in parts if part is not ... for each in value]
+        # Of `*at: float` the type is that of each entry.
+        problems = [_problem(part, each) for part in parts or [kind] if part is not ... for each in value]
         return next((f"in every entry {problem}" for problem in problems if problem), None)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None

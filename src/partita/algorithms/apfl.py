@@ -15,7 +15,7 @@ from ..core.samples import Samples
 from ..core.selectors import NETWORK, below
 from ..core.views import PLAIN, View
 from ..errors import DegenerateWarning
-from ..signatures import configurable
+from ..signatures import Length, Rate, Share, configurable
 from ..tensors import Tensors, prefixed, under
 
 ALPHA = "apfl/alpha"
@@ -23,7 +23,7 @@ ALPHA = "apfl/alpha"
 
 @configurable
 def apfl(
-    *, alpha: float = 0.5, adaptive: bool = True, alpha_rate: float = 1.0, epochs: int = 1, optimizer: SGD = SGD(0.1)
+    *, alpha: Share = 0.5, adaptive: bool = True, alpha_rate: Rate = 1.0, epochs: Length = 1, optimizer: SGD = SGD(0.1)
 ) -> Algorithm:
     """Train the shared network and beside it a personal one; use alpha * personal + (1 - alpha) * shared."""
     if alpha == 0 and not adaptive:

@@ -17,7 +17,7 @@ from ..core.selectors import NETWORK, below
 from ..core.server import Update, in_order
 from ..core.views import PLAIN, View
 from ..randomness import Moment, generator
-from ..signatures import configurable
+from ..signatures import Length, Positive, Rate, Share, Strength, configurable
 from ..tensors import Tensors, prefixed, under
 
 RELATIONS, PRIOR, SELF = "relations/all", "apple/prior", "apple/self"
@@ -26,13 +26,13 @@ RELATIONS, PRIOR, SELF = "relations/all", "apple/prior", "apple/self"
 @configurable
 def apple(
     *,
-    mu: float = 0.1,
+    mu: Strength = 0.1,
     fade: Literal["cosine", "exponential"] = "cosine",
-    fade_fraction: float = 0.1,
-    relation_rate: float = 0.1,
+    fade_fraction: Share = 0.1,
+    relation_rate: Rate = 0.1,
     relation_init: Literal["samples", "uniform"] = "samples",
-    downloads: int | None = None,
-    epochs: int = 5,
+    downloads: Positive | None = None,
+    epochs: Length = 5,
     optimizer: SGD = SGD(0.01, momentum=0.9),
 ) -> Algorithm:
     """Use a learned mixture of all clients' core networks; train one's own core and the weights of the mixture."""

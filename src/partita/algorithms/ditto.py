@@ -10,7 +10,7 @@ from ..core.phases import Phase
 from ..core.selectors import NETWORK
 from ..core.views import copy
 from ..errors import DegenerateWarning
-from ..signatures import configurable
+from ..signatures import Length, Strength, configurable
 from ..tensors import Tensors, prefixed
 
 PERSONAL = copy("personal/")
@@ -19,10 +19,10 @@ PERSONAL = copy("personal/")
 @configurable
 def ditto(
     *,
-    strength: float = 0.75,
-    epochs: int = 1,
+    strength: Strength = 0.75,
+    epochs: Length = 1,
     optimizer: Optimizer = SGD(0.1),
-    personal_epochs: int = 1,
+    personal_epochs: Length = 1,
     personal_optimizer: Optimizer | None = None,
 ) -> Algorithm:
     """FedAvg, and beside it a personal network near the received one by (strength / 2) |v - w_t|^2."""

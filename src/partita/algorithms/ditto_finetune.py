@@ -4,14 +4,14 @@ from ..core.algorithm import Algorithm
 from ..core.optimizers import SGD, Optimizer
 from ..core.penalties import Proximal
 from ..core.selectors import NETWORK
-from ..signatures import configurable
+from ..signatures import Length, Strength, configurable
 from .fedavg import fedavg
 from .finetune import finetune
 
 
 @configurable
 def ditto_finetune(
-    *, strength: float = 0.1, epochs: int = 5, optimizer: Optimizer = SGD(0.01), on: Algorithm = fedavg()
+    *, strength: Strength = 0.1, epochs: Length = 5, optimizer: Optimizer = SGD(0.01), on: Algorithm = fedavg()
 ) -> Algorithm:
     """Fine-tune all weights before use, near the received ones by strength * |v - w|^2 (without a half)."""
     return finetune(on=on, part=NETWORK, epochs=epochs, optimizer=optimizer, penalty=Proximal(2 * strength))

@@ -2,6 +2,7 @@
 
 import statistics
 from collections.abc import Iterable
+from typing import Annotated
 
 import torch
 
@@ -13,7 +14,7 @@ from ..core.phases import Phase
 from ..core.samples import Samples
 from ..core.selectors import NETWORK, Selector, below, last_tensors
 from ..core.views import PLAIN, View
-from ..signatures import configurable
+from ..signatures import Length, Positive, Range, Rate, Share, at_least, configurable
 from ..tensors import Tensors, only, prefixed, under
 
 STARTED = "fedala/started"
@@ -22,13 +23,13 @@ STARTED = "fedala/started"
 @configurable
 def fedala(
     *,
-    layers: int = 2,
-    mix_lr: float = 1.0,
-    mix_init: float = 1.0,
-    fraction: float = 0.8,
-    threshold: float = 0.1,
-    max_start_epochs: int = 100,
-    epochs: int = 1,
+    layers: Positive = 2,
+    mix_lr: Rate = 1.0,
+    mix_init: Share = 1.0,
+    fraction: Annotated[float, Range(0, 1, low_open=True)] = 0.8,
+    threshold: Annotated[float, at_least(0)] = 0.1,
+    max_start_epochs: Length = 100,
+    epochs: Length = 1,
     optimizer: Optimizer = SGD(0.005),
 ) -> Algorithm:
     """Learn for every weight of the last `layers` tensors how much to take of the received one, then train all."""

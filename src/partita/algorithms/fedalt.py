@@ -8,7 +8,7 @@ from ..core.optimizers import SGD
 from ..core.penalties import Proximal
 from ..core.phases import Phase
 from ..core.selectors import HEAD, NETWORK, Selector
-from ..signatures import configurable
+from ..signatures import Length, Strength, configurable
 from .fedsim import PersonalInit, fedsim
 
 
@@ -16,14 +16,14 @@ from .fedsim import PersonalInit, fedsim
 def fedalt(
     *,
     personal: Selector = HEAD,
-    personal_epochs: int = 1,
-    epochs: int = 1,
-    max_personal_steps: int | None = None,
+    personal_epochs: Length = 1,
+    epochs: Length = 1,
+    max_personal_steps: Length | None = None,
     optimizer: SGD = SGD(0.1),
     personal_optimizer: SGD | None = None,
     stateful: bool = True,
     personal_init: PersonalInit = "common",
-    regularization: float = 0.0,
+    regularization: Strength = 0.0,
     toward: Literal["initial", "zero"] = "initial",
 ) -> Algorithm:
     """Train the personal part, then the shared part with the new personal one; average the shared part."""

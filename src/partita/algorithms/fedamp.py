@@ -4,6 +4,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor
@@ -18,13 +19,18 @@ from ..core.selectors import NETWORK
 from ..core.server import Update, in_order
 from ..errors import DegenerateWarning
 from ..randomness import Moment
-from ..signatures import configurable
+from ..signatures import Length, Strength, above, configurable
 from ..tensors import Tensors, prefixed, under
 
 
 @configurable
 def fedamp(
-    *, strength: float = 1.0, alpha: float = 1.0, sigma: float = 100.0, epochs: int = 1, optimizer: Optimizer = SGD(0.1)
+    *,
+    strength: Strength = 1.0,
+    alpha: Strength = 1.0,
+    sigma: Annotated[float, above(0)] = 100.0,
+    epochs: Length = 1,
+    optimizer: Optimizer = SGD(0.1),
 ) -> Algorithm:
     """Train near one's own mixture of all clients' networks, to which similar ones contribute more."""
     if strength == 0:

@@ -4,10 +4,10 @@ from ..core.algorithm import Algorithm
 from ..core.optimizers import SGD, Optimizer
 from ..core.phases import Phase
 from ..core.selectors import NETWORK
-from ..signatures import configurable
+from ..signatures import Length, configurable
 
 
 @configurable
-def fedavg(*, epochs: int = 1, optimizer: Optimizer = SGD(0.1)) -> Algorithm:
+def fedavg(*, epochs: Length = 1, optimizer: Optimizer = SGD(0.1)) -> Algorithm:
     """Train the whole network locally, average it."""
     return Algorithm(phases=(Phase(NETWORK, optimizer, epochs=epochs),))

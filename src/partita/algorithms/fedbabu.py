@@ -8,20 +8,20 @@ from ..core.optimizers import SGD, Optimizer
 from ..core.phases import Phase
 from ..core.schedules import DECAY
 from ..core.selectors import BODY, HEAD, NETWORK, NOTHING, Selector, first_blocks
-from ..signatures import configurable
+from ..signatures import Length, Positive, Rate, configurable
 
 
 @configurable
 def fedbabu(
     *,
-    epochs: int = 10,
+    epochs: Length = 10,
     optimizer: SGD = SGD(0.1, momentum=0.9, schedule=DECAY),
     head_init: HeadInit = "default",
     zero_head_bias: bool = False,
-    head_rate: float = 0.0,
-    blocks: int | None = None,
+    head_rate: Rate = 0.0,
+    blocks: Positive | None = None,
     finetune_part: Selector = NETWORK,
-    finetune_epochs: int = 5,
+    finetune_epochs: Length = 5,
     finetune_optimizer: Optimizer = SGD(0.001, momentum=0.9),
 ) -> Algorithm:
     """Train the body (or its first `blocks`) under a head that stays as drawn, average it; fine-tune before use.

@@ -3,11 +3,11 @@
 from ..core.algorithm import Algorithm
 from ..core.optimizers import SGD
 from ..core.selectors import NORM
-from ..signatures import configurable
+from ..signatures import Length, configurable
 from .fedsim import fedsim
 
 
 @configurable
-def fedbn(*, epochs: int = 1, optimizer: SGD = SGD(0.01)) -> Algorithm:
+def fedbn(*, epochs: Length = 1, optimizer: SGD = SGD(0.01)) -> Algorithm:
     """Keep norm layers with their statistics, share all else."""
     return fedsim(personal=NORM, epochs=epochs, optimizer=optimizer)

@@ -12,7 +12,7 @@ from ..core.samples import Samples
 from ..core.selectors import BODY, HEAD, NETWORK, below
 from ..core.views import PLAIN
 from ..randomness import seeded
-from ..signatures import configurable
+from ..signatures import Length, Strength, configurable
 from ..tensors import Tensors, prefixed, under
 
 BANDWIDTHS = (10.0, 15.0, 20.0, 50.0)
@@ -20,7 +20,7 @@ BANDWIDTHS = (10.0, 15.0, 20.0, 50.0)
 
 @configurable
 def fedcp(
-    *, strength: float = 5.0, noise_in_use: bool = True, epochs: int = 1, optimizer: SGD = SGD(0.005)
+    *, strength: Strength = 5.0, noise_in_use: bool = True, epochs: Length = 1, optimizer: SGD = SGD(0.005)
 ) -> Algorithm:
     """Split every feature, by a learned policy, between a personal head and the received one.
 

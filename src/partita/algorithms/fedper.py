@@ -6,12 +6,12 @@ from ..core.algorithm import Algorithm
 from ..core.optimizers import SGD
 from ..core.phases import Phase
 from ..core.selectors import last_blocks
-from ..signatures import configurable
+from ..signatures import Count, Length, configurable
 from .fedsim import PersonalInit, fedsim
 
 
 @configurable
-def fedper(*, blocks: int = 1, epochs: int = 4, optimizer: SGD = SGD(0.01), head_warmup_epochs: int = 0,
+def fedper(*, blocks: Count = 1, epochs: Length = 4, optimizer: SGD = SGD(0.01), head_warmup_epochs: Length = 0,
            personal_init: PersonalInit = "common", stateful: bool = True) -> Algorithm:  # fmt: skip
     """Share the base, keep the last blocks, train both together; a warm-up trains the kept ones first."""
     own = last_blocks(blocks)

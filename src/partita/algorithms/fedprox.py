@@ -8,12 +8,12 @@ from ..core.penalties import Proximal, together
 from ..core.phases import Phase, Stage
 from ..core.views import PLAIN
 from ..errors import DegenerateWarning, PartitaError
-from ..signatures import configurable
+from ..signatures import Strength, configurable
 from .fedavg import fedavg
 
 
 @configurable
-def fedprox(*, mu: float = 0.01, on: Algorithm = fedavg()) -> Algorithm:
+def fedprox(*, mu: Strength = 0.01, on: Algorithm = fedavg()) -> Algorithm:
     """Keep shared tensors near the received ones by (mu / 2) |w - w_t|^2; on FedAvg, or on any other method."""
     if mu == 0:
         warnings.warn(f"FedProx with mu = 0 is {on.name}. Set mu > 0.", DegenerateWarning, stacklevel=3)

@@ -6,17 +6,17 @@ from ..core.algorithm import Algorithm
 from ..core.optimizers import SGD
 from ..core.phases import Phase
 from ..core.selectors import BODY, HEAD, NETWORK, WEIGHTS
-from ..signatures import configurable
+from ..signatures import Length, configurable
 from .fedalt import fedalt
 
 
 @configurable
 def fedrep(
     *,
-    head_epochs: int = 10,
-    epochs: int = 1,
+    head_epochs: Length = 10,
+    epochs: Length = 1,
     optimizer: SGD = SGD(0.01, momentum=0.5, weight_decay=1e-4, decayed=WEIGHTS),
-    final_head_epochs: int = 10,
+    final_head_epochs: Length = 10,
     switched: bool = False,
 ) -> Algorithm:
     """Train the head for several epochs, then the body; before use, train the head once more.

@@ -8,7 +8,7 @@ from ..core.optimizers import SGD
 from ..core.penalties import Proximal
 from ..core.phases import Phase
 from ..core.selectors import HEAD, NETWORK, NOTHING, Selector
-from ..signatures import configurable
+from ..signatures import Length, Strength, configurable
 
 PersonalInit = Literal["common", "independent"]
 
@@ -17,12 +17,12 @@ PersonalInit = Literal["common", "independent"]
 def fedsim(
     *,
     personal: Selector = HEAD,
-    epochs: int = 1,
-    max_steps: int | None = None,
+    epochs: Length = 1,
+    max_steps: Length | None = None,
     optimizer: SGD = SGD(0.1),
     stateful: bool = True,
     personal_init: PersonalInit = "common",
-    regularization: float = 0.0,
+    regularization: Strength = 0.0,
     toward: Literal["initial", "zero"] = "initial",
 ) -> Algorithm:
     """Train the shared and the personal part together; average the shared part."""

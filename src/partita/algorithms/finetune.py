@@ -7,7 +7,7 @@ from ..core.optimizers import SGD, Optimizer
 from ..core.penalties import Penalty
 from ..core.phases import Phase
 from ..core.selectors import NETWORK, Selector
-from ..signatures import configurable
+from ..signatures import Length, configurable
 from .fedavg import fedavg
 
 
@@ -16,7 +16,7 @@ def finetune(
     *,
     on: Algorithm = fedavg(),
     part: Selector | None = None,
-    epochs: int = 5,
+    epochs: Length = 5,
     optimizer: Optimizer = SGD(0.001, momentum=0.9),
     penalty: Penalty | None = None,
 ) -> Algorithm:

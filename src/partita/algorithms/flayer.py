@@ -1,7 +1,7 @@
 """FLAYER. Chen et al., 2024, https://arxiv.org/abs/2412.07062"""
 
 from dataclasses import replace
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 
@@ -12,7 +12,7 @@ from ..core.phases import Phase, Stage
 from ..core.schedules import Schedule
 from ..core.selectors import HEAD, Selector, below
 from ..errors import PartitaError
-from ..signatures import configurable
+from ..signatures import Length, Rate, at_least, configurable
 from ..tensors import Tensors, network_name, only, prefixed, under
 from ._layerwise import Layerwise, official_factors, paper_factors
 from ._masks import largest_changes, official_changes
@@ -32,13 +32,13 @@ def flayer(
     lr: bool = True,
     mask: bool = True,
     recompute: Literal["round", "epoch", "step"] | None = None,
-    max_factor: float | None = None,
-    middle_rate: float | tuple[float, ...] = 1.0,
-    head_rate: float = 0.2,
-    first_head_rate: float | None = None,
+    max_factor: Annotated[float, at_least(1)] | None = None,
+    middle_rate: Rate | tuple[Rate, ...] = 1.0,
+    head_rate: Rate = 0.2,
+    first_head_rate: Rate | None = None,
     joint_mask: bool = False,
     dilute: bool = False,
-    head_warmup_epochs: int | None = None,
+    head_warmup_epochs: Length | None = None,
     accuracy_of: Literal["held_out", "train"] = "held_out",
     everyone: bool = False,
 ) -> Algorithm:

@@ -14,7 +14,7 @@ from ..core.samples import Samples
 from ..core.selectors import BODY, HEAD, NETWORK, below
 from ..core.views import PLAIN
 from ..randomness import seeded
-from ..signatures import configurable
+from ..signatures import Length, Strength, configurable
 from ..tensors import Tensors
 
 EMBEDDING, GLOBAL, PERSONAL = "gpfl/embedding", "condition/global", "condition/personal"
@@ -22,7 +22,7 @@ EMBEDDING, GLOBAL, PERSONAL = "gpfl/embedding", "condition/global", "condition/p
 
 @configurable
 def gpfl(
-    *, strength: float = 0.01, weight_decay: float = 0.1, epochs: int = 1, optimizer: SGD = SGD(0.005)
+    *, strength: Strength = 0.01, weight_decay: Strength = 0.1, epochs: Length = 1, optimizer: SGD = SGD(0.005)
 ) -> Algorithm:
     """Learn class embeddings together, and see every feature under a global and a personal condition.
 

@@ -6,12 +6,12 @@ from ..core.algorithm import Algorithm
 from ..core.optimizers import SGD
 from ..core.selectors import NETWORK, last_blocks
 from ..core.server import Aggregation, Mean
-from ..signatures import configurable
+from ..signatures import Count, Length, configurable
 from .fedsim import fedsim
 
 
 @configurable
-def lg_fedavg(*, blocks: int = 1, epochs: int = 1, optimizer: SGD = SGD(0.001)) -> Algorithm:
+def lg_fedavg(*, blocks: Count = 1, epochs: Length = 1, optimizer: SGD = SGD(0.001)) -> Algorithm:
     """Share the last blocks, keep the body, train both together. Meant to start from a FedAvg model (`pretrain`)."""
     joint = fedsim(personal=NETWORK & ~last_blocks(blocks), epochs=epochs, optimizer=optimizer)
     return replace(joint, server=Aggregation(Mean("uniform")))

@@ -8,13 +8,13 @@ from ..core.optimizers import SGD, Optimizer
 from ..core.phases import Phase
 from ..core.selectors import NETWORK
 from ..errors import DegenerateWarning
-from ..signatures import configurable
+from ..signatures import Length, Rate, configurable
 
 
 @configurable
 def per_fedavg(
-    *, alpha: float = 0.01, epochs: int = 1, optimizer: Optimizer = SGD(0.1), adapt_steps: int | None = 1,
-    adapt_epochs: int | None = None,
+    *, alpha: Rate = 0.01, epochs: Length = 1, optimizer: Optimizer = SGD(0.1), adapt_steps: Length | None = 1,
+    adapt_epochs: Length | None = None,
 ) -> Algorithm:  # fmt: skip
     """Learn weights from which a step of size alpha leads to a good model; make that step before use."""
     if alpha == 0:

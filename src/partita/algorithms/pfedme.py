@@ -1,5 +1,7 @@
 """pFedMe. Dinh et al., 2020, https://arxiv.org/abs/2006.08848"""
 
+from typing import Annotated
+
 from ..core.algorithm import Algorithm, received_replaces_own, weights_of_task
 from ..core.client import Client
 from ..core.gradients import Moreau
@@ -9,21 +11,21 @@ from ..core.phases import Phase
 from ..core.selectors import NETWORK, NOTHING
 from ..core.server import Aggregation
 from ..errors import PartitaError
-from ..signatures import configurable
+from ..signatures import Length, Positive, Rate, Strength, above, configurable
 from ..tensors import Tensors, prefixed
 
 
 @configurable
 def pfedme(
     *,
-    strength: float = 15.0,
-    inner_steps: int = 5,
-    inner_lr: float = 0.09,
-    inner_weight_decay: float = 0.0,
+    strength: Strength = 15.0,
+    inner_steps: Positive = 5,
+    inner_lr: Annotated[float, above(0)] = 0.09,
+    inner_weight_decay: Strength = 0.0,
     carry_theta: bool = False,
-    steps: int = 20,
+    steps: Length = 20,
     optimizer: SGD = SGD(0.005),
-    beta: float = 1.0,
+    beta: Rate = 1.0,
 ) -> Algorithm:
     """Follow the Moreau envelope of the loss; before use, make the personal theta near the received weights."""
     if beta == 0 or strength == 0:

@@ -15,12 +15,12 @@ from ..core.samples import Samples
 from ..core.selectors import NETWORK, below
 from ..core.server import Aggregation, Mean, Update
 from ..randomness import Moment
-from ..signatures import configurable
+from ..signatures import Length, Rate, configurable
 from ..tensors import Tensors, only, under
 
 
 @configurable
-def scaffold(*, epochs: int = 1, optimizer: SGD = SGD(0.1), server_lr: float = 1.0) -> Algorithm:
+def scaffold(*, epochs: Length = 1, optimizer: SGD = SGD(0.1), server_lr: Rate = 1.0) -> Algorithm:
     """Correct every step by the difference of the server's and the client's control variates."""
     train = Phase(NETWORK, optimizer, epochs=epochs, gradient=Corrected())
 

@@ -8,7 +8,7 @@ from ..core.optimizers import SGD, Optimizer
 from ..core.phases import Phase
 from ..core.schedules import DECAY
 from ..core.selectors import BODY, Selector
-from ..signatures import configurable
+from ..signatures import Length, Share, configurable
 from ..tensors import Tensors, only
 from .fedavg import fedavg
 
@@ -17,9 +17,9 @@ from .fedavg import fedavg
 def server_update(
     *,
     on: Algorithm = fedavg(),
-    fraction: float = 0.1,
+    fraction: Share = 0.1,
     part: Selector = BODY,
-    epochs: int = 1,
+    epochs: Length = 1,
     optimizer: Optimizer = SGD(0.1, momentum=0.9, schedule=DECAY),
 ) -> Algorithm:
     """After each aggregation the server trains the body (or all) on its sample of the training data."""

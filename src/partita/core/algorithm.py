@@ -7,6 +7,7 @@ from torch import Tensor
 
 from ..errors import PartitaError
 from ..randomness import Moment
+from ..signatures import Share, check_fields
 from ..tensors import Tensors, network_name, only
 from .client import Client
 from .phases import Phase, Stage
@@ -37,8 +38,11 @@ def all_that_is_shared(before: Tensors, after: Tensors, client: Client) -> tuple
 class Refinement:
     """Phases of the server itself, after each aggregation, on a sample of all training data that it holds."""
 
-    fraction: float
+    fraction: Share
     phases: tuple[Phase, ...]
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..errors import PartitaError
 from ..randomness import generator
+from ..signatures import Positive, check_fields
 from .samples import Samples
 
 
@@ -15,13 +15,12 @@ from .samples import Samples
 class Batching:
     """How an epoch is cut into batches; the last, smaller batch is kept unless `drop_last`."""
 
-    size: int = 10
+    size: Positive = 10
     shuffle: bool = True
     drop_last: bool = False
 
     def __post_init__(self) -> None:
-        if self.size < 1:
-            raise PartitaError(f"A batch of {self.size} samples: the size must be at least 1.")
+        check_fields(self)
 
     def bounds(self, samples: int, batch_norm: bool) -> list[tuple[int, int]]:
         """Where batches begin and end. Batch norm cannot train on one sample: such a last batch is dropped."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from ..signatures import Positive, Rate, Strength, check_fields
 from ..tensors import Tensors, only, prefixed
 from .samples import Samples
 
@@ -41,8 +42,11 @@ PLAIN_GRADIENT = Plain()
 class Meta:
     """First-order meta-gradient: adapt on one batch by a step of `alpha`, take the gradient there on the next."""
 
-    alpha: float
+    alpha: Rate
     batches: int = 2
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def __call__(
         self, gradient_at: GradientAt, trained: Tensors, batches: Sequence[Samples], tensors: Tensors
@@ -57,12 +61,15 @@ class Moreau:
     With `carry`, theta starts where the last batch left it (kept as `theta/...`), else at w.
     """
 
-    strength: float
-    steps: int
-    lr: float
-    weight_decay: float = 0.0
+    strength: Strength
+    steps: Positive
+    lr: Rate
+    weight_decay: Strength = 0.0
     carry: bool = False
     batches: int = 1
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def __call__(
         self, gradient_at: GradientAt, trained: Tensors, batches: Sequence[Samples], tensors: Tensors

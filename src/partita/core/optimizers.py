@@ -5,19 +5,22 @@ An optimizer is a value with two functions: `init` makes its state, `update` ret
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Literal, Protocol, TypeVar
+from typing import Annotated, Literal, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
 from ..errors import PartitaError
 from ..randomness import Moment
+from ..signatures import Momentum, Rate, Strength, above, check_fields
 from ..tensors import Tensors, prefixed
 from .network import Network
 from .schedules import CONSTANT, Schedule
 from .selectors import EVERYTHING, Selector
 
 Key = TypeVar("Key")
+Epsilon = Annotated[float, above(0)]
+"""Keeps a divisor above 0."""
 
 
 class Optimizer(Protocol):
@@ -53,19 +56,20 @@ class Descent:
 class SGD:
     """Stochastic gradient descent, as torch's: decay enters the gradient, the gradient enters the momentum."""
 
-    lr: float
+    lr: Rate
     _: KW_ONLY
-    momentum: float = 0.0
+    momentum: Momentum = 0.0
     nesterov: bool = False
-    weight_decay: float = 0.0
+    weight_decay: Strength = 0.0
     decayed: Selector = EVERYTHING
     schedule: Schedule = CONSTANT
-    clip: float | None = None
+    clip: Annotated[float, above(0)] | None = None
     """Largest norm of the gradient, over the tensors that are trained and no others."""
-    rates: tuple[tuple[Selector, float], ...] = ()
+    rates: tuple[tuple[Selector, Rate], ...] = ()
     """Factors on the learning rate of selected tensors."""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.nesterov and not self.momentum:
             raise PartitaError("Nesterov's step needs momentum. Set momentum above 0.")
 
@@ -133,14 +137,17 @@ def clipped(gradients: Mapping[Key, Tensor], largest: float) -> dict[Key, Tensor
 class Adaptive:
     """Steps divided by the root of a second moment, which `second` says how to keep: Adam, Yogi or Adagrad."""
 
-    lr: float
+    lr: Rate
     _: KW_ONLY
     second: Literal["adam", "yogi", "adagrad"] = "adam"
-    beta1: float = 0.9
-    beta2: float = 0.999
-    epsilon: float = 1e-8
+    beta1: Momentum = 0.9
+    beta2: Momentum = 0.999
+    epsilon: Epsilon = 1e-8
     bias_correction: bool = True
     schedule: Schedule = CONSTANT
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def init(self, params: Tensors) -> Tensors:
         return zeros("first/", params) | zeros("second/", params) | {"count": torch.zeros((), dtype=torch.float64)}
@@ -169,11 +176,11 @@ class Adaptive:
 
 
 def adam(
-    lr: float,
+    lr: Rate,
     *,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    epsilon: float = 1e-8,
+    beta1: Momentum = 0.9,
+    beta2: Momentum = 0.999,
+    epsilon: Epsilon = 1e-8,
     bias_correction: bool = True,
     schedule: Schedule = CONSTANT,
 ) -> Adaptive:
@@ -182,7 +189,7 @@ def adam(
 
 
 def yogi(
-    lr: float, *, beta1: float = 0.9, beta2: float = 0.99, epsilon: float = 1e-3, schedule: Schedule = CONSTANT
+    lr: Rate, *, beta1: Momentum = 0.9, beta2: Momentum = 0.99, epsilon: Epsilon = 1e-3, schedule: Schedule = CONSTANT
 ) -> Adaptive:
     """FedYogi's: the second moment moves by at most the squared gradient."""
     return Adaptive(
@@ -190,7 +197,7 @@ def yogi(
     )
 
 
-def adagrad(lr: float, *, beta1: float = 0.0, epsilon: float = 1e-3, schedule: Schedule = CONSTANT) -> Adaptive:
+def adagrad(lr: Rate, *, beta1: Momentum = 0.0, epsilon: Epsilon = 1e-3, schedule: Schedule = CONSTANT) -> Adaptive:
     """FedAdagrad's: the second moment is the sum of squared gradients."""
     return Adaptive(lr, second="adagrad", beta1=beta1, epsilon=epsilon, bias_correction=False, schedule=schedule)
 

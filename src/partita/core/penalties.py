@@ -7,6 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from ..signatures import Strength, check_fields
 from ..tensors import Tensors, network_name
 from .client import Client
 from .selectors import EVERYTHING, Selector
@@ -21,9 +22,12 @@ class Proximal:
     A trained tensor that was not received (a personal one) is not drawn to what was.
     """
 
-    strength: float
+    strength: Strength
     to: Literal["received", "initial", "zero"] = "received"
     on: Selector = EVERYTHING
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def __call__(self, trained: Tensors, client: Client) -> Tensor:
         terms = [(trained[name] - center).square().sum() for name, center in self.centers(trained, client).items()]

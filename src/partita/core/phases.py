@@ -7,6 +7,7 @@ from itertools import count, islice
 from torch import Tensor
 
 from ..randomness import Moment
+from ..signatures import Length, check_fields
 from ..tensors import Tensors, network_name
 from .client import Client
 from .gradients import PLAIN_GRADIENT, Estimator
@@ -34,8 +35,8 @@ class Phase:
     train: Selector
     optimizer: Optimizer
     _: KW_ONLY
-    epochs: int | Callable[[Client], int] | None = None
-    steps: int | None = None
+    epochs: Length | Callable[[Client], int] | None = None
+    steps: Length | None = None
     until: Callable[[list[float]], bool] | None = None
     """Ends the phase early, judged after each epoch by the mean losses of all epochs so far."""
     penalty: Penalty | None = None
@@ -50,6 +51,9 @@ class Phase:
     """Continue with the optimizer state of the phase before, and leave it to the next."""
     on_epoch: Callable[[Tensors, Client], None] | None = None
     """Called after each epoch with a copy of the client's tensors."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def trained(self, network: Network, names: frozenset[str]) -> frozenset[str]:
         """The selected tensors that can be trained: not running statistics, not what the network itself freezes."""

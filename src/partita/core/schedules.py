@@ -3,9 +3,11 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from ..errors import PartitaError, unknown
 from ..randomness import Moment
+from ..signatures import Share, at_least, checked
 
 
 @dataclass(frozen=True)
@@ -30,17 +32,17 @@ class Schedule:
             raise PartitaError(unknown("schedule", text, _KINDS))
         try:
             numbers = [float(number) for number in rest.split(",") if number]
-            if not all(map(math.isfinite, numbers)):
-                raise ValueError("not a finite number")
             return _KINDS[kind](*numbers)
-        except (TypeError, ValueError) as error:
-            raise PartitaError(f"Schedule {text!r}: {error}. For example: {_EXAMPLES[kind]!r}.") from error
+        except (TypeError, ValueError, PartitaError) as error:
+            problem = str(error).removesuffix(".")
+            raise PartitaError(f"Schedule {text!r}: {problem}. For example: {_EXAMPLES[kind]!r}.") from error
 
 
 CONSTANT = Schedule("constant", lambda t, rounds: 1.0)
 
 
-def decay(factor: float = 0.1, *at: float) -> Schedule:
+@checked
+def decay(factor: Share = 0.1, *at: Share) -> Schedule:
     """Multiply after each of these fractions of the run; by default after a half and three quarters."""
     fractions = at or (0.5, 0.75)
 
@@ -55,26 +57,27 @@ DECAY = decay()
 """FedBABU's: a tenth after half of the rounds, a hundredth after three quarters."""
 
 
-def step(every: float, factor: float = 0.5) -> Schedule:
+@checked
+def step(every: Annotated[float, at_least(1)], factor: Share = 0.5) -> Schedule:
     """Multiply after every so many rounds."""
-    if every < 1 or every != int(every):
-        raise ValueError(f"every {every:g} rounds: must be at least 1, and whole")
+    if every != int(every):
+        raise PartitaError(f"step: every is {every:g}, but must be a whole number of rounds.")
     return Schedule(f"step:{int(every)},{factor}", lambda t, rounds: factor ** (t // int(every)))
 
 
-def exponential(factor: float) -> Schedule:
+@checked
+def exponential(factor: Share) -> Schedule:
     """Multiply after every round."""
     return Schedule(f"exponential:{factor}", lambda t, rounds: factor**t)
 
 
-def linear(warm_up: float = 0.1) -> Schedule:
+@checked
+def linear(warm_up: Share = 0.1) -> Schedule:
     """Rise to 1 over a fraction of the run, then fall towards 0; without a warm-up only fall.
 
     Of R rounds w = warm_up * R rise. In round r, counted from 1, the factor is r / (w + 1) while r <= w, then
     (R + 1 - r) / (R - w): above 0 in every round.
     """
-    if not 0 <= warm_up <= 1:
-        raise ValueError(f"a warm-up of {warm_up:g} of the run: must be from 0 to 1")
 
     def rate(t: int, rounds: int) -> float:
         rise = warm_up * rounds

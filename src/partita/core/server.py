@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..errors import PartitaError
 from ..randomness import Moment
-from ..signatures import at_least, check_fields
+from ..signatures import Range, check_fields
 from ..tensors import Tensors, network_name, prefixed, under
 from .network import Network
 from .optimizers import SGD, Optimizer
@@ -33,7 +33,7 @@ class Update:
     samples: int
     batches: int
     mask: Tensors | None = None
-    weight: Annotated[float, at_least(0)] | None = None
+    weight: Annotated[float, Range(0)] | None = None
     """What the client itself says that it counts, where the algorithm computes it."""
 
     def __post_init__(self) -> None:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from ..core.network import Names, Network, network_of, tensors_of
 from ..core.selectors import Selector, matches
 from ..errors import PartitaError
+from ..signatures import Width, checked
 
 Kind = Literal["bottleneck", "conv"]
 
@@ -59,13 +60,14 @@ class ConvAdapter(nn.Module):
         return self.skips * inputs + column.reshape(inputs.shape)
 
 
+@checked
 def with_adapters(
     module: nn.Module,
     at: Selector | str | tuple[str, ...],
     *,
     kind: Kind | None = None,
-    width: int = 16,
-    features: int | None = None,
+    width: Width = 16,
+    features: Width | None = None,
 ) -> nn.Module:
     """A copy with an adapter on the output of each chosen submodule; all other tensors keep their names.
 

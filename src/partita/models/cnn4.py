@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..errors import PartitaError
+from ..signatures import Width, checked
 
 
 class CNN4(nn.Module):
@@ -33,6 +34,7 @@ class CNN4(nn.Module):
         return answer
 
 
-def cnn4(*, shape: tuple[int, ...] = (3, 32, 32), classes: int = 10, hidden: int = 512) -> nn.Module:
+@checked
+def cnn4(*, shape: tuple[int, ...] = (3, 32, 32), classes: int = 10, hidden: Width = 512) -> nn.Module:
     """Two convolutions and two linear layers: 878,538 parameters for 32 x 32 x 3 and 10 classes."""
     return CNN4(shape, classes, hidden)

@@ -4,6 +4,8 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from ..signatures import Positive, Width, checked
+
 
 class FastText(nn.Module):
     """The mean of the words' vectors and two linear layers, with nothing between them."""
@@ -23,6 +25,7 @@ class FastText(nn.Module):
         return answer
 
 
-def fasttext(*, shape: tuple[int, ...], classes: int, vocabulary: int = 98635, width: int = 32) -> nn.Module:
+@checked
+def fasttext(*, shape: tuple[int, ...], classes: int, vocabulary: Positive = 98635, width: Width = 32) -> nn.Module:
     """The mean of word vectors and two linear layers: 3,157,508 parameters for 4 classes."""
     return FastText(vocabulary, width, classes)

@@ -6,6 +6,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from ..signatures import Width, checked
+
 
 class LinearBase(nn.Module):
     """A linear layer in place of all base layers, and the head, with nothing between them."""
@@ -23,6 +25,7 @@ class LinearBase(nn.Module):
         return answer
 
 
-def linear_base(*, shape: tuple[int, ...], classes: int, features: int = 512) -> nn.Module:
+@checked
+def linear_base(*, shape: tuple[int, ...], classes: int, features: Width = 512) -> nn.Module:
     """A linear base with as many features as ResNet-34: 1,578,506 parameters for 32 x 32 x 3 and 10 classes."""
     return LinearBase(shape, classes, features)

@@ -2,11 +2,17 @@
 
 import math
 from collections import OrderedDict
+from typing import Annotated
 
 from torch import nn
 
+from ..signatures import Width, between, checked
 
-def mlp(*, shape: tuple[int, ...], classes: int, hidden: int = 64, layers: int = 2) -> nn.Module:
+
+@checked
+def mlp(
+    *, shape: tuple[int, ...], classes: int, hidden: Width = 64, layers: Annotated[int, between(1, 1000)] = 2
+) -> nn.Module:
     """Linear layers with ReLU between them: 4,810 parameters for 64 features and 10 classes."""
     parts: OrderedDict[str, nn.Module] = OrderedDict(flatten=nn.Flatten())
     width = math.prod(shape)

@@ -1,9 +1,11 @@
 """MobileNet-v1 for small images. Howard et al., 2017, https://arxiv.org/abs/1704.04861"""
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from ..signatures import between, checked
 
 OUTPUTS = (64, 128, 128, 256, 256, 512, 512, 512, 512, 512, 512, 1024, 1024)
 STRIDES = (1, 2, 1, 2, 1, 2, 1, 1, 1, 1, 1, 2, 1)
@@ -45,8 +47,13 @@ class MobileNet(nn.Module):
         return answer
 
 
+@checked
 def mobilenet(
-    *, shape: tuple[int, ...], classes: int, width: float = 1.0, running_statistics: bool = True
+    *,
+    shape: tuple[int, ...],
+    classes: int,
+    width: Annotated[float, between(1 / 32, 16)] = 1.0,
+    running_statistics: bool = True,
 ) -> nn.Module:
     """MobileNet-v1 for small images: 3,217,226 parameters for 3 channels and 10 classes."""
     return MobileNet(shape[0], classes, width, running_statistics)

@@ -1,9 +1,11 @@
 """A matrix factorisation for ratings: the items are shared, a client is one user."""
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 from torch import Tensor, nn
+
+from ..signatures import Positive, Width, between, checked
 
 
 class Items(nn.Module):
@@ -13,7 +15,7 @@ class Items(nn.Module):
         super().__init__()
         self.vectors = nn.Embedding(count, width)
         self.biases = nn.Embedding(count, 1)
-        self.mean = nn.Parameter(torch.tensor(mean))
+        self.mean = nn.Parameter(torch.tensor(float(mean)))
         nn.init.normal_(self.vectors.weight, std=0.1)
         nn.init.zeros_(self.biases.weight)
 
@@ -46,7 +48,15 @@ class Recommender(nn.Module):
         return answer
 
 
-def recommender(*, shape: tuple[int, ...], classes: int, items: int, width: int = 16, mean: float = 3.5) -> nn.Module:
+@checked
+def recommender(
+    *,
+    shape: tuple[int, ...],
+    classes: int,
+    items: Positive,
+    width: Width = 16,
+    mean: Annotated[float, between(-1e6, 1e6)] = 3.5,
+) -> nn.Module:
     """Ratings by vectors of items and of the user, from a mean that is learned: 28,612 parameters for 1,682 items.
 
     An input is an item's number and an output one rating, so that there is neither a shape nor are there classes.

@@ -6,6 +6,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from ..errors import PartitaError
+from ..signatures import Positive, Width, checked
+
 
 class SplitInput(nn.Module):
     """The first `public` features go through a shared branch, the others through a personal one; both go on as one."""
@@ -37,13 +40,18 @@ class SplitInput(nn.Module):
         return answer
 
 
-def split_input(*, shape: tuple[int, ...], classes: int, public: int | None = None, hidden: int = 64) -> nn.Module:
+@checked
+def split_input(
+    *, shape: tuple[int, ...], classes: int, public: Positive | None = None, hidden: Width = 64
+) -> nn.Module:
     """An MLP with a shared and a personal input layer: 13,130 parameters for 64 features and 10 classes.
 
     Of the features, the first `public` are for the shared one; half of them, unless given.
     """
     features = math.prod(shape)
     public = features // 2 if public is None else public
+    if not 0 < public < features:
+        raise PartitaError(f"split_input: public is {public}, but of {features} features it must be above 0 and below.")
 
     def layer(inputs: int) -> nn.Module:
         return nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU())

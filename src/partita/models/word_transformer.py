@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ..signatures import Dropout, Positive, Width, checked
 from ._adapters import Bottleneck
 
 WIDTH = 256
@@ -137,14 +138,15 @@ class WordTransformer(nn.Module):
         return answer
 
 
+@checked
 def word_transformer(
     *,
     shape: tuple[int, ...],
     classes: int,
-    vocabulary: int | None = None,
+    vocabulary: Positive | None = None,
     adapters: bool = False,
-    adapter_width: int = 16,
-    adapter_dropout: float = 0.0,
+    adapter_width: Width = 16,
+    adapter_dropout: Dropout = 0.0,
     second_adapter: SecondAdapter = "feed_forward",
     untied: bool = False,
 ) -> nn.Module:

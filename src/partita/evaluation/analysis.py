@@ -20,6 +20,14 @@ Result = Mapping[str, Any]
 When = Literal["start", "end", "asked"]
 
 
+class NotApplicable(PartitaError):
+    """An analysis does not apply to a run."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"{name} does not apply: {reason}")
+        self.reason = reason
+
+
 @dataclass(frozen=True)
 class Findings:
     """What an analysis found for one method of a report."""
@@ -64,7 +72,7 @@ class Analysis:
     def __call__(self, population: Population) -> Result:
         """What it finds; an error where it does not apply."""
         if reason := self.obstacle(population):
-            raise PartitaError(f"{self.name} does not apply: {reason}")
+            raise NotApplicable(self.name, reason)
         return self.compute(population)
 
 
@@ -74,9 +82,9 @@ def declared(*when: When) -> dict[str, Analysis]:
     for name in registry.names("analyses"):
         try:
             found.append(make_analysis(name))
-        except PartitaError as problem:
-            # A plugin that is broken must not keep runs from being made and reported.
-            warn(str(problem), UserWarning)
+        except Exception as problem:
+            # Whatever is wrong with a plugin, it must not keep runs from being made and reported.
+            warn(f"The analysis {name} is left out: {problem}", UserWarning)
     ordered = sorted(found, key=lambda analysis: (analysis.place, analysis.name))
     return {analysis.name: analysis for analysis in ordered if not when or analysis.when in when}
 

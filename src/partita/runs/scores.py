@@ -28,7 +28,7 @@ def pooled(runs: Iterable[StoredRun]) -> Scores:
         for client, score in run.scores().items():
             if found.setdefault((run.seed, client), score) != score:
                 raise PartitaError(
-                    f"{run.folder} has other scores than another run of the same method and seed {run.seed}: their data "
-                    "or versions differ. Compare one of them at a time."
+                    f"{run.folder} has other scores than another run of the same method and seed {run.seed}: their "
+                    "data or versions differ. Compare one of them at a time."
                 )
     return found

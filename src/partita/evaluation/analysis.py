@@ -70,14 +70,14 @@ class Analysis:
     """Where it stands among others: the smallest comes first."""
 
     def __call__(self, population: Population) -> Result:
-        """What it finds; an error where it does not apply."""
+        """Compute the result; an error where the analysis does not apply."""
         if reason := self.obstacle(population):
             raise NotApplicable(self.name, reason)
         return self.compute(population)
 
 
 def declared(*when: When) -> dict[str, Analysis]:
-    """All analyses by name, with their default settings; or those of some moments only."""
+    """The analyses that are made at some moments, by default all, by name and with their default settings."""
     found = []
     for name in registry.names("analyses"):
         try:
@@ -90,7 +90,7 @@ def declared(*when: When) -> dict[str, Analysis]:
 
 
 def make_analysis(name: str, settings: Mapping[str, object] | None = None) -> Analysis:
-    """The analysis of that name; of the settings given it takes those that it knows."""
+    """The analysis of that name, made with those of the settings that it takes."""
     make = registry.get("analyses", name)
     known = settings_of(name)
     made = make(**{key: value for key, value in (settings or {}).items() if key in known})

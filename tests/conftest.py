@@ -1,6 +1,7 @@
 """One thread: small tensors, and as many test processes as cores. Random tests are the same on every run."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,22 @@ torch.manual_seed(0)
 def pytest_runtest_setup() -> None:
     """A network that a test makes has the same weights whatever ran before."""
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """What a command prints."""
+
+    def ask(*arguments: str) -> str:
+        from partita.cli.main import main
+
+        monkeypatch.setattr("sys.argv", ["partita", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert not ended.value.code
+        return capsys.readouterr().out
+
+    return ask
 
 
 @pytest.fixture

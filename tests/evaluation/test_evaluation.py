@@ -3,15 +3,12 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, strategies as st
-from partita.runs.changes import Change, changes, hurt
-from partita.runs.view import View
 from torch import Tensor
 
 from partita.algorithms.fedbabu import fedbabu
@@ -19,8 +16,11 @@ from partita.algorithms.fedper import fedper
 from partita.core.objectives import Measures, classification
 from partita.errors import PartitaError
 from partita.evaluation.scores import QUANTILES, Record, quantile, summarize
+from partita.runs.gains import gain_between
+from partita.runs.stored import StoredRun
 from partita.simulation.result import Result
 from partita.simulation.simulate import simulate
+from studies import stored
 from toys import small_federation, small_network
 
 Counts = list[tuple[int, int]]
@@ -37,9 +37,8 @@ def records(counts: Sequence[tuple[int, int]], metric: str = "accuracy", round: 
     ]
 
 
-def run(found: list[Record], metric: str = "accuracy") -> View:
-    about = {"newcomers": [], "model": "before_local", "metric": metric, "fingerprint": "same"}
-    return View(Path("run"), about, [(1, 1.0, 1)], found, [], {})
+def run(found: list[Record], metric: str = "accuracy") -> StoredRun:
+    return stored(found, metric=metric)
 
 
 def test_a_summary_by_hand() -> None:
@@ -100,10 +99,10 @@ def test_shares_agree_with_numpy(metric: str, clients: list[tuple[int, int, int]
     own_run, other_run = (
         run(records(list(zip(count.tolist(), right.tolist(), strict=True)), metric), metric) for right in (own, other)
     )
-    found = changes(own_run, other_run)
+    found = gain_between(own_run, other_run)
     worse = own < other if metric == "accuracy" else own > other
-    assert hurt(found) == np.flatnonzero(worse).tolist()
-    assert len(hurt(found)) / len(found) == pytest.approx(np.mean(worse))
+    assert list(found.hurt) == np.flatnonzero(worse).tolist()
+    assert found.share == pytest.approx(np.mean(worse))
 
 
 @given(st.lists(st.floats(-5, 5), min_size=1, max_size=12), st.floats(0, 100))
@@ -140,27 +139,26 @@ def test_evaluation_is_in_large_batches(batch: int, sizes: set[int]) -> None:
         seen.append(len(targets))
         return classification(outputs, targets)
 
-    small(evaluation_batch=batch, measured_by=watched)
+    small(evaluation_batch=batch, measure=watched)
     assert set(seen) == sizes
 
 
 @pytest.mark.parametrize(("role", "left_out"), [(None, 0), ("test", 1)])
 def test_a_client_without_test_samples_is_left_out_and_counted(role: str | None, left_out: int) -> None:
     result = small(role)
-    found = result.accuracy()
+    found = result.score()
     assert (found.clients, found.left_out) == (4 - left_out, left_out)
-    assert result.accuracy(role="validation").left_out == 0
-    about = {"newcomers": [], "model": "before_local", "metric": "accuracy"}
-    view = View(Path("run"), about, [(2, 1.0, 1)], result.records, [], {})
-    assert view.summaries()["before_local"] == found
+    assert result.score(role="validation").left_out == 0
+    kept = stored(list(result.records), done=(2,))
+    assert kept.summaries()["before_local"] == found
     # Who did not take part has no model after its training, which is another matter.
-    assert view.summaries()["after_local"].left_out == 0
+    assert kept.summaries()["after_local"].left_out == 0
 
 
 def test_a_client_without_validation_samples_is_judged_by_its_test_samples() -> None:
     result = small("validation")
-    assert (result.accuracy().clients, result.accuracy().left_out) == (4, 0)
-    assert (result.accuracy(role="validation").clients, result.accuracy(role="validation").left_out) == (3, 1)
+    assert (result.score().clients, result.score().left_out) == (4, 0)
+    assert (result.score(role="validation").clients, result.score(role="validation").left_out) == (3, 1)
 
 
 def test_clients_of_one_class_and_of_one_sample() -> None:
@@ -174,8 +172,9 @@ def test_clients_of_one_class_and_of_one_sample() -> None:
     assert result.select()[3].score in (0, 1)
 
 
-def test_changes_are_paired_by_client() -> None:
+def test_gains_are_paired_by_client() -> None:
     """From 1 / 2 to 3 / 4 and from 1 to 1 / 2; the third is in one run alone."""
     own, other = run(records([(4, 3), (2, 1)])), run(records([(4, 2), (2, 2), (5, 1)]))
-    assert changes(own, other) == [Change(0, 4, 0.25), Change(1, 2, -0.5)]
-    assert hurt(changes(own, other)) == [1]
+    found = gain_between(own, other)
+    assert (found.clients, found.gains, found.hurt) == ((0, 1), (0.25, -0.5), (1,))
+    assert [own.sample_counts[1][client] for client in found.clients] == [4, 2]

@@ -43,7 +43,7 @@ def test_gains_by_hand() -> None:
     assert [(client, own.sample_counts[1][client]) for client in found.clients] == [(0, 14), (1, 14)]
     assert found.gains == pytest.approx([0.2, -0.3])
     assert found.hurt == (1,)
-    assert (found.mean, found.share) == (pytest.approx(-0.05), 0.5)
+    assert (found.mean, found.share) == pytest.approx((-0.05, 0.5))
 
 
 def test_a_smaller_error_is_better() -> None:
@@ -59,13 +59,15 @@ def test_newcomers_and_other_variants_are_left_out() -> None:
     both = replace(own, records=[*own.records, *tuned.records])
     assert both.scores() == {0: 0.7}
     found = gain_between(own, both, "after_finetune")
-    assert (found.clients, found.gains) == ((0,), (pytest.approx(-0.2),))
+    assert found.clients == (0,)
+    assert found.gains == pytest.approx((-0.2,))
 
 
 @pytest.mark.parametrize(("key", "value", "message"), [("metric", "RMSE", "metrics"), ("fingerprint", "x", "clients")])
 def test_runs_that_cannot_be_paired(key: str, value: str, message: str) -> None:
+    changed: dict[str, Any] = {key: value}
     with pytest.raises(PartitaError, match=message):
-        gain_between(run({0: 1}), run({0: 1}, **{key: value}))
+        gain_between(run({0: 1}), run({0: 1}, **changed))
 
 
 def test_sizes_are_of_training_data_where_labels_are_known() -> None:

@@ -4,17 +4,16 @@ import ast
 import json
 import math
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
 from partita.runs.view import view
 
 import partita
-from partita.cli.main import main
 from partita.evaluation.metric import Metric
 from partita.formatting import MINUS, NONE
 from partita.report.report import report
@@ -43,22 +42,7 @@ def headline(folder: Path, row: str, metric: str = "accuracy") -> dict[str, str]
     return dict(zip(titles, found, strict=True))
 
 
-@pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
-    """What a command prints."""
-
-    def ask(*arguments: str) -> str:
-        monkeypatch.setenv("COLUMNS", "200")
-        monkeypatch.setattr("sys.argv", ["partita", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        assert not ended.value.code
-        return capsys.readouterr().out
-
-    return ask
-
-
-def test_a_true_run_is_told_alike(tmp_path: Path, told: Any) -> None:
+def test_a_true_run_is_told_alike(tmp_path: Path, told: Callable[..., str]) -> None:
     """Its baselines, gains and clients hurt: in the report, in the terminal, for machines and in Python."""
     runs = make_runs(tmp_path, ("local", "fedavg", "fedper"), seeds=1)
     [folder] = runs["fedper"]
@@ -129,7 +113,7 @@ def test_an_error_that_is_larger_in_its_last_bits_hurts_nobody(tmp_path: Path) -
     assert "1 of 3 are worse off, 1 equal." in report(study([tmp_path / "run"]))
 
 
-def test_a_target_is_reached_alike(tmp_path: Path, told: Any) -> None:
+def test_a_target_is_reached_alike(tmp_path: Path, told: Callable[..., str]) -> None:
     """Three clients with 70 of 100 right have a mean of 0.7, which their sum misses by its last bits."""
     run = write_run(tmp_path / "run", {1: [0.1] * 3, 2: [0.7] * 3})
     assert read_run(run).course()[2] < 0.7 < math.nextafter(read_run(run).course()[2], 1) + 1e-15
@@ -139,7 +123,7 @@ def test_a_target_is_reached_alike(tmp_path: Path, told: Any) -> None:
     assert dict(zip(titles, cells, strict=True))["at least 70.0 %"] == "round 2, 2 s, 600 B"
 
 
-def test_a_run_is_not_measured_against_itself(tmp_path: Path, told: Any) -> None:
+def test_a_run_is_not_measured_against_itself(tmp_path: Path, told: Callable[..., str]) -> None:
     itself = [{**NAMED[0], "run": "."}]
     run = write_run(tmp_path / "run", {1: [0.5, 0.6]}, label="local", analyses={"baselines": itself})
     assert gains_of(read_run(run)) == []
@@ -148,7 +132,7 @@ def test_a_run_is_not_measured_against_itself(tmp_path: Path, told: Any) -> None
     assert json.loads(told("show", f"{tmp_path}/other/../run", "--json"))["gains"] == []
 
 
-def test_a_baseline_that_is_gone_is_told_by_both(tmp_path: Path, told: Any) -> None:
+def test_a_baseline_that_is_gone_is_told_by_both(tmp_path: Path, told: Callable[..., str]) -> None:
     floor = {"clients": [0], "score": [0.2], "micro": 0.2, "macro": 0.2}
     run = write_run(tmp_path / "run", {1: [0.5]}, analyses={"baselines": NAMED, "floor": floor})
     assert "No local: " in told("show", str(run))
@@ -165,7 +149,7 @@ def test_a_floor_is_that_of_the_clients_that_were_tested(tmp_path: Path) -> None
     assert (shown["mean ± over clients"], shown["all samples"]) == ("30.0 ± 10.0 %", NONE)
 
 
-def test_differences_are_those_of_the_command(tmp_path: Path, told: Any) -> None:
+def test_differences_are_those_of_the_command(tmp_path: Path, told: Callable[..., str]) -> None:
     """Client by client +20, -10 and 0 points."""
     runs = [
         write_run(tmp_path / "a", {1: [0.5, 0.6, 0.7]}, label="fedavg"),

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,20 +12,29 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given, strategies as st
-from partita.runs.completion import complete
-from partita.runs.guarding import Measured, add_guard, outcome
-from partita.runs.models import StoredClients, stored_clients
-from partita.runs.run import start
-from partita.runs.view import view
 
+from partita.core.client import Client
 from partita.core.objectives import Measures
 from partita.core.samples import Samples
 from partita.data.pool import Pool, pool
 from partita.errors import PartitaError
-from partita.evaluation.guard import PRIOR, WEIGHTS, choose, mixture
+from partita.evaluation.analyses.guard import GuardSums, guard, outcome
+from partita.evaluation.analysis import Result
+from partita.evaluation.guard import PERSONAL_WEIGHTS, PRIOR, choose, mixture
 from partita.evaluation.metric import Metric
-from partita.runs import guarding
+from partita.evaluation.population import Population
+from partita.randomness import Moment
+from partita.report.report import report
+from partita.report.study import study
+from partita.runs import evaluate
 from partita.runs.baselines import add_baselines
+from partita.runs.clients import stored_clients
+from partita.runs.complete import complete
+from partita.runs.evaluate import analyse
+from partita.runs.session import Session
+from partita.runs.stored import read_run
+from partita.simulation.setup import Setup
+from studies import made
 
 SETTINGS: dict[str, Any] = {
     "algorithm": {"name": "fedper", "epochs": 1, "optimizer": {"lr": 0.1}},
@@ -59,8 +69,8 @@ def test_the_choice_by_hand() -> None:
 
 def population(count: int) -> tuple[list[list[float]], list[int]]:
     """One client whose personal model is perfect on `count` samples, among twenty whose personal models are bad."""
-    perfect = [count * (1 - weight) for weight in WEIGHTS]
-    bad = [[10 * (0.1 + 2 * weight) for weight in WEIGHTS] for _ in range(20)]
+    perfect = [count * (1 - weight) for weight in PERSONAL_WEIGHTS]
+    bad = [[10 * (0.1 + 2 * weight) for weight in PERSONAL_WEIGHTS] for _ in range(20)]
     return [perfect, *bad], [count] + [10] * 20
 
 
@@ -103,11 +113,11 @@ def sums(count: int, correct: list[int], loss: list[float]) -> list[Measures]:
 
 def test_the_outcome_by_hand() -> None:
     """Validation says: the first keeps its personal model, the second takes the global one, the third is not tested."""
-    nothing: list[Measures] = [{} for _ in WEIGHTS]
+    nothing: list[Measures] = [{} for _ in PERSONAL_WEIGHTS]
     measured = {
-        3: Measured(sums(9, [0] * 5, [9, 8, 7, 6, 0]), sums(4, [2, 2, 3, 3, 4], [1] * 5)),
-        5: Measured(sums(9, [0] * 5, [0, 6, 7, 8, 9]), sums(4, [3, 3, 2, 2, 1], [1] * 5)),
-        7: Measured(sums(9, [0] * 5, [0, 0, 0, 0, 0]), nothing),
+        3: GuardSums(sums(9, [0] * 5, [9, 8, 7, 6, 0]), sums(4, [2, 2, 3, 3, 4], [1] * 5)),
+        5: GuardSums(sums(9, [0] * 5, [0, 6, 7, 8, 9]), sums(4, [3, 3, 2, 2, 1], [1] * 5)),
+        7: GuardSums(sums(9, [0] * 5, [0, 0, 0, 0, 0]), nothing),
     }
     found = outcome(measured, 1.0, Metric("accuracy"))
     assert (found["clients"], found["chosen"]) == ([3, 5], [1.0, 0.0])
@@ -120,55 +130,100 @@ def test_the_outcome_by_hand() -> None:
 @given(st.lists(st.lists(st.integers(0, 9), min_size=5, max_size=5), min_size=4, max_size=4))
 def test_test_data_have_no_say(right: list[list[int]]) -> None:
     validation = [sums(6, [0] * 5, [client, 3, 2, 1, 4 - client]) for client in range(4)]
-    honest = {at: Measured(each, sums(9, [1, 2, 3, 4, 5], [1] * 5)) for at, each in enumerate(validation)}
-    other = {at: Measured(each, sums(9, right[at], [9] * 5)) for at, each in enumerate(validation)}
+    honest = {at: GuardSums(each, sums(9, [1, 2, 3, 4, 5], [1] * 5)) for at, each in enumerate(validation)}
+    other = {at: GuardSums(each, sums(9, right[at], [9] * 5)) for at, each in enumerate(validation)}
     assert outcome(honest, PRIOR, Metric("accuracy"))["chosen"] == outcome(other, PRIOR, Metric("accuracy"))["chosen"]
 
 
 # On stored runs.
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("guard") / "run"
-    start(SETTINGS, folder, baselines=folder.parent / "baselines")
-    complete(folder)
+def start(settings: dict[str, Any], folder: Path, *, guarded: bool = True) -> Path:
+    """A run with baselines and guard, or without both."""
+    place = folder.parent / "baselines" if guarded else None
+    with Session.start(made(settings), folder, baselines=place, on="inline") as session:
+        session.run()
+        complete(session)
     return folder
 
 
+def add_guard(folder: Path, **settings: Any) -> Result:
+    with Session.open(folder, on="inline", trust=True) as session:
+        return analyse(session, guard(**settings))
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return start(SETTINGS, tmp_path_factory.mktemp("guard") / "run")
+
+
 def test_personal_and_global_are_the_models_that_were_evaluated(run: Path) -> None:
-    found = view(run).analyses["guard"]
-    own = view(run).scores("before_local")
-    [entry] = [each for each in view(run).analyses["baselines"] if each["name"] == "global"]
+    found = read_run(run).analyses["guard"]
+    own = read_run(run).scores("before_local")
+    [entry] = [each for each in read_run(run).analyses["baselines"] if each["name"] == "global"]
     assert found["global_run"] == entry["run"]
     assert dict(zip(found["clients"], found["personal"], strict=True)) == own
-    assert dict(zip(found["clients"], found["global"], strict=True)) == view(run / entry["run"]).scores("before_local")
+    shared = read_run(run / entry["run"]).scores("before_local")
+    assert dict(zip(found["clients"], found["global"], strict=True)) == shared
     for place, weight in enumerate(found["chosen"]):
         if weight in (0.0, 1.0):
             assert found["guarded"][place] == found["personal" if weight else "global"][place]
     assert found["prior"] == PRIOR
-    assert found["weights"] == list(WEIGHTS)
+    assert found["weights"] == list(PERSONAL_WEIGHTS)
 
 
-def with_test_labels_moved(clients: StoredClients) -> StoredClients:
-    data = clients.data
-    rows = torch.cat([roles["test"] for roles in data.roles])
-    targets = data.samples.targets.clone()
-    targets[rows] = (targets[rows] + 1) % data.classes
-    samples = Samples(data.samples.stored, targets, preparation=data.samples._preparation)
-    changed = replace(data, samples=samples)
-    shop = clients.workshop
-    return replace(clients, workshop=replace(shop, data=changed, tasks=replace(shop.tasks, data=changed)))
+def with_test_labels_moved(session: Session) -> Population:
+    """The clients of a run, as if their test samples had other labels."""
+    before = session.experiment
+    rows = torch.cat([roles["test"] for roles in before.data.roles])
+    samples = before.data.samples
+    targets = samples.targets.clone()
+    targets[rows] = (targets[rows] + 1) % before.data.classes
+    moved = Samples(samples.stored, targets, preparation=samples._preparation)
+    session.experiment = replace(before, data=replace(before.data, samples=moved))
+    session._setups.clear()
+    try:
+        return stored_clients(session)
+    finally:
+        session.experiment = before
+        session._setups.clear()
 
 
 def test_other_test_labels_change_no_choice(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = view(run).analyses["guard"]
-    monkeypatch.setattr(guarding, "stored_clients", lambda folder: with_test_labels_moved(stored_clients(folder)))
+    before = read_run(run).analyses["guard"]
+    monkeypatch.setattr(evaluate, "stored_clients", with_test_labels_moved)
     after = add_guard(run)
     monkeypatch.undo()
     assert after["chosen"] == before["chosen"]
     assert after["personal"] != before["personal"], "the labels are others"
     assert add_guard(run) == before
+
+
+@pytest.mark.parametrize(("algorithm", "folders"), [("fedper", 2), ("ditto", 1)])
+def test_each_client_is_built_once_and_only_those_that_are_evaluated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, algorithm: str, folders: int
+) -> None:
+    """In the run, and in its global baseline where the method shares no whole network."""
+    folder = start({**SETTINGS, "algorithm": algorithm, "rounds": 1, "evaluation_clients": 3}, tmp_path / "run")
+    built: list[tuple[int, int]] = []
+    make = Setup.client
+
+    def counted(setup: Setup, number: int, moment: Moment) -> Client:
+        built.append((id(setup), number))
+        return make(setup, number, moment)
+
+    monkeypatch.setattr(Setup, "client", counted)
+    found = add_guard(folder)
+    assert len(found["clients"]) == 3
+    assert sorted(number for _, number in built) == sorted(found["clients"] * folders)
+    assert len(set(built)) == len(built)
+
+
+def test_a_global_run_on_other_clients_is_refused(run: Path, tmp_path: Path) -> None:
+    other = {**SETTINGS, "algorithm": "fedavg", "seed": 1, "rounds": 1}
+    start(other, tmp_path / "other", guarded=False)
+    with pytest.raises(PartitaError, match="other clients"):
+        add_guard(run, global_run=tmp_path / "other")
 
 
 @pytest.mark.parametrize(
@@ -183,34 +238,36 @@ def test_other_test_labels_change_no_choice(run: Path, monkeypatch: pytest.Monke
     ids=str,
 )
 def test_it_works_after_any_method(tmp_path: Path, algorithm: object, own: bool) -> None:
-    start({**SETTINGS, "algorithm": algorithm, "rounds": 1}, tmp_path / "run")
+    start({**SETTINGS, "algorithm": algorithm, "rounds": 1}, tmp_path / "run", guarded=False)
     if not own:
         with pytest.raises(PartitaError, match="--global RUN"):
             add_guard(tmp_path / "run")
-        add_baselines(tmp_path / "run")
+        with Session.open(tmp_path / "run", on="inline") as session:
+            add_baselines(session)
     found = add_guard(tmp_path / "run")
     assert (found["global_run"] == ".") == own
-    assert found["personal"] == list(view(tmp_path / "run").scores().values())
+    assert found["personal"] == list(read_run(tmp_path / "run").scores().values())
     if algorithm == "fedavg":
         assert set(found["chosen"]) == {0.0}, "of equals the global one"
         assert (found["hurt_before"], found["hurt_after"]) == (0, 0)
 
 
-def test_what_cannot_be_guarded_is_noted(tmp_path: Path) -> None:
+def test_what_cannot_be_guarded_is_noted_and_shown(tmp_path: Path, told: Callable[..., str]) -> None:
     data = {**SETTINGS["data"], "validation": 0.0}
-    start({**SETTINGS, "data": data, "rounds": 1}, tmp_path / "run", baselines=tmp_path / "baselines")
-    complete(tmp_path / "run")
-    found = view(tmp_path / "run").analyses
+    start({**SETTINGS, "data": data, "rounds": 1}, tmp_path / "run")
+    found = read_run(tmp_path / "run").analyses
     assert "guard" not in found
     assert found["guard_failed"].startswith("No client has validation data")
+    shown = told("show", str(tmp_path / "run"))
+    assert "No guard: No client has validation data to choose by." in shown
+    assert "No guard for fedper: No client has validation data to choose by." in report(study([tmp_path / "run"]))
 
 
 def test_a_regression_mixes_numbers(tmp_path: Path) -> None:
     chosen = {**SETTINGS, "data": f"{__name__}:line", "algorithm": "fedsim", "rounds": 2}
-    start(chosen, tmp_path / "run", baselines=tmp_path / "baselines")
-    complete(tmp_path / "run")
-    found = view(tmp_path / "run").analyses["guard"]
-    assert found["personal"] == list(view(tmp_path / "run").scores("before_local").values())
+    start(chosen, tmp_path / "run")
+    found = read_run(tmp_path / "run").analyses["guard"]
+    assert found["personal"] == list(read_run(tmp_path / "run").scores("before_local").values())
     worse = sum(mine > theirs for mine, theirs in zip(found["personal"], found["global"], strict=True))
     assert found["hurt_before"] == worse, "of errors, more is worse"
 
@@ -225,7 +282,7 @@ def line() -> Pool:
 def test_the_command(run: Path) -> None:
     command = [sys.executable, "-c", "from partita.cli.main import main; main()", "guard", str(run)]
     told = subprocess.run([*command, "--json", "--prior", "2"], capture_output=True, text=True, check=True, timeout=120)
-    assert json.loads(told.stdout) == view(run).analyses["guard"]
+    assert json.loads(told.stdout) == read_run(run).analyses["guard"]
     assert json.loads(told.stdout)["prior"] == 2
     shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
     assert "With the guard" in shown

@@ -21,13 +21,15 @@ def evaluate(
         ),
     ] = None,
     clients: Annotated[
-        int | None, typer.Option(help="At most so many clients are looked at; of more, a fixed sample.")
+        int | None, typer.Option(help="At most so many clients are looked at; of more, a fixed sample.", min=1)
     ] = None,
-    epochs: Annotated[int | None, typer.Option(help="Epochs of fine-tuning; by default the method's, or 5.")] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="Epochs of fine-tuning; by default the method's, or 5.", min=1)
+    ] = None,
     lr: Annotated[
         float | None, typer.Option(help="Learning rate of fine-tuning; by default the method's, or 0.001.")
     ] = None,
-    samples: Annotated[int | None, typer.Option(help="Test samples on which all clients are compared.")] = None,
+    samples: Annotated[int | None, typer.Option(help="Test samples on which all clients are compared.", min=1)] = None,
     trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
@@ -65,4 +67,4 @@ def evaluate(
         for table in known[name].tables(result, record.score):
             terminal.print_table(table)
     for name, reason in found.left_out.items():
-        terminal.tell(f"{name}: {reason}")
+        terminal.tell(f"{name} does not apply: {reason}")

@@ -41,8 +41,8 @@ def show(
     at = reached(found, target) if target is not None else None
     if as_json:
         more = {} if target is None else {"target": {"score": target, "reached": asdict(at) if at else None}}
-        told = [gain_as_dict(gain, found.record) for gain in gains]
-        print(json.dumps({**found.as_dict(oracle=oracle), "gains": told, **more}))
+        against = [gain_as_dict(gain, found.record) for gain in gains]
+        print(json.dumps({**found.as_dict(oracle=oracle), "gains": against, **more}))
         return
     print_run(found, oracle=oracle)
     print_gains(found, gains, beside.lost)

@@ -102,7 +102,7 @@ def say(*parts: str | tuple[str, str]) -> None:
 
 
 def show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-    """In place of Python's own form, which names lines of source."""
+    """Show a warning as a message, without the line of source that Python would name."""
     tell(str(message), "yellow", "Note" if issubclass(category, DegenerateWarning) else category.__name__)
 
 
@@ -115,7 +115,7 @@ def score(value: float, metric: str) -> str:
 
 
 def change(gain: float, metric: str) -> str:
-    """With a minus that every terminal can show."""
+    """A gain with its sign, and a minus that every terminal can show."""
     return Metric(metric).change(gain).replace(MINUS, "-")
 
 
@@ -128,7 +128,7 @@ def columns(*titles: str) -> Columns:
 
 
 def print_table(table: "Table") -> None:
-    """What an analysis shows, with a minus that every terminal can show."""
+    """Print a table of an analysis, with a minus that every terminal can show."""
     rows = columns(*table.columns)
     for row in table.rows:
         rows.add_row(*(cell.replace(MINUS, "-") for cell in row))
@@ -150,7 +150,7 @@ def print_facts(facts: dict[str, object]) -> None:
 
 
 def print_division(federation: "Federation", summary: dict[str, Any]) -> None:
-    """Counts and labels of each client; of many the first."""
+    """Counts and labels of each client, of at most the first 40."""
     from ..data.distribution import SHADES, label_counts, shaded
 
     samples = ", ".join(f"{count:,} for {role}" for role, count in summary["samples"].items())

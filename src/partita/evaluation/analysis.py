@@ -20,6 +20,14 @@ Result = Mapping[str, Any]
 When = Literal["start", "end", "asked"]
 
 
+class NotApplicable(PartitaError):
+    """An analysis does not apply to a run."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"{name} does not apply: {reason}")
+        self.reason = reason
+
+
 @dataclass(frozen=True)
 class Findings:
     """What an analysis found for one method of a report."""
@@ -62,27 +70,27 @@ class Analysis:
     """Where it stands among others: the smallest comes first."""
 
     def __call__(self, population: Population) -> Result:
-        """What it finds; an error where it does not apply."""
+        """Compute the result; an error where the analysis does not apply."""
         if reason := self.obstacle(population):
-            raise PartitaError(f"{self.name} does not apply: {reason}")
+            raise NotApplicable(self.name, reason)
         return self.compute(population)
 
 
 def declared(*when: When) -> dict[str, Analysis]:
-    """All analyses by name, with their default settings; or those of some moments only."""
+    """The analyses that are made at some moments, by default all, by name and with their default settings."""
     found = []
     for name in registry.names("analyses"):
         try:
             found.append(make_analysis(name))
-        except PartitaError as problem:
-            # A plugin that is broken must not keep runs from being made and reported.
-            warn(str(problem), UserWarning)
+        except Exception as problem:
+            # Whatever is wrong with a plugin, it must not keep runs from being made and reported.
+            warn(f"The analysis {name} is left out: {problem}", UserWarning)
     ordered = sorted(found, key=lambda analysis: (analysis.place, analysis.name))
     return {analysis.name: analysis for analysis in ordered if not when or analysis.when in when}
 
 
 def make_analysis(name: str, settings: Mapping[str, object] | None = None) -> Analysis:
-    """The analysis of that name; of the settings given it takes those that it knows."""
+    """The analysis of that name, made with those of the settings that it takes."""
     make = registry.get("analyses", name)
     known = settings_of(name)
     made = make(**{key: value for key, value in (settings or {}).items() if key in known})

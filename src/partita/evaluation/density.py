@@ -26,9 +26,10 @@ class Density:
 
 
 def density(values: Sequence[float], points: int = POINTS) -> Density:
-    """Gaussian kernels have the width of Scott's rule: the sample's deviation divided by the fifth root of its size.
+    """A kernel density estimate.
 
-    Equal numbers have no density: there is one point, of density 1.
+    The kernels are Gaussian, with the width of Scott's rule: the sample's standard deviation divided by the fifth root
+    of its size. Equal numbers have no density: there is one point, of density 1.
     """
     if not values:
         raise PartitaError("A density of no numbers: at least one is needed.")

@@ -35,7 +35,7 @@ class Gain:
 
 
 def gain(over: str, own: Mapping[int, float], other: Mapping[int, float], metric: Metric) -> Gain:
-    """Of scores by client, and those of the reference."""
+    """Compare scores by client with those of a reference."""
     clients = tuple(sorted(own.keys() & other.keys()))
     gains = tuple(metric.gain(own[client], other[client]) for client in clients)
     hurt = tuple(client for client, each in zip(clients, gains, strict=True) if each < 0)

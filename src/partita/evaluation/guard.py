@@ -20,7 +20,7 @@ EQUAL = 1e-6
 
 
 def mixture(personal: Tensor, shared: Tensor, weight: float, kind: Problem) -> Tensor:
-    """Outputs that stand for a mixture of answers: of class probabilities (as logarithms), or of numbers."""
+    """Outputs of the mixture: log-probabilities of the mixed class probabilities, or for regression mixed numbers."""
     if weight == 0.0:
         return shared
     if weight == 1.0:

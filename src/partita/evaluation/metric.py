@@ -1,4 +1,4 @@
-"""What is a score? A share of right answers, of which more is better, or an error."""
+"""What is a score? Accuracy, of which more is better, or the root of the mean squared error, of which less is."""
 
 import math
 from dataclasses import dataclass
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from ..formatting import plain, signed
 
 DECIMALS = 12
-"""Scores that differ in the last bits only, such as 0.3 - 0.2 and 0.1, are equal."""
+"""Gains are rounded to so many decimals, so that scores which differ in the last bits only count as equal."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """What a score is: a share of right answers, of which more is better, or an error."""
+    """Accuracy, or an error such as the RMSE; and how its values are written."""
 
     name: str
 
@@ -21,7 +21,7 @@ class Metric:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """What a score cannot leave."""
+        """The smallest and the largest score that is possible."""
         return (0.0, math.inf) if self.lower_is_better else (0.0, 1.0)
 
     @property
@@ -33,7 +33,7 @@ class Metric:
         return f"lower {self.name}" if self.lower_is_better else "gain, points"
 
     def gain(self, score: float, reference: float) -> float:
-        """How much better a score is: positive is always better, and 0 is neither better nor worse."""
+        """How much better a score is than a reference: positive is better for every metric."""
         return round(reference - score if self.lower_is_better else score - reference, DECIMALS)
 
     def text(self, score: float) -> str:

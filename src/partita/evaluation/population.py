@@ -50,11 +50,11 @@ class ClientModels:
         return tuned
 
     def weights(self, tensors: Tensors) -> Tensors:
-        """The network's weights that tensors of this client make."""
+        """The weights of the network, from this client's tensors."""
         return self.algorithm.view.weights(tensors, self.client.task.network)
 
     def record(self, tensors: Tensors, samples: Samples) -> Record:
-        """How good a model of the client is on samples."""
+        """The score of a model of this client on samples."""
         sums = measure(self.algorithm, self.client, tensors, samples, self.batch)
         return record_of(sums, self.client.moment.round, self.client.id)
 
@@ -69,7 +69,7 @@ def _tell_nobody(done: int, total: int) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Population(Mapping[int, ClientModels]):
-    """The clients of a run by number. Each is built when it is asked for, so that few of them are in memory."""
+    """The clients of a run by number. Each is built when it is asked for, so that only a few are in memory."""
 
     algorithm: Algorithm
     data: Federation
@@ -85,7 +85,7 @@ class Population(Mapping[int, ClientModels]):
     open: Callable[[Path], "Population"] = _no_other_run
     """The clients of the run in another folder."""
     on_client: Callable[[int, int], None] = _tell_nobody
-    """Told how many clients are done, and of how many."""
+    """Called after each client with the number of clients done and the number of all."""
 
     def __getitem__(self, number: int) -> ClientModels:
         if number not in self._known:
@@ -103,14 +103,14 @@ class Population(Mapping[int, ClientModels]):
         return frozenset(self.numbers)
 
     def sample(self, most: int) -> "Population":
-        """The clients that train, or of more than `most` a sample, which is the same for every run on these clients."""
+        """The clients that train; of more than `most`, a sample that is the same for every run on these clients."""
         if most < 1:
             raise PartitaError(f"{most} clients: at least 1 is needed.")
         trainers = [number for number in self.numbers if number not in self.data.newcomers]
         return replace(self, numbers=fixed_sample(trainers, most))
 
     def models(self, most: int) -> Iterator[ClientModels]:
-        """Those of a sample, one after another."""
+        """The models of a sample of clients, one client after another."""
         chosen = self.sample(most)
         for done, number in enumerate(chosen, 1):
             yield chosen.build(number)
@@ -118,7 +118,7 @@ class Population(Mapping[int, ClientModels]):
 
 
 def fixed_sample(clients: Sequence[int], most: int) -> Sequence[int]:
-    """All clients, or of more than `most` a sample that is the same for every round, method and run."""
+    """All clients; if they are more than `most`, a sample that is the same for every round, method and run."""
     if len(clients) <= most:
         return clients
     order = torch.randperm(len(clients), generator=generator(0, "evaluated clients"))

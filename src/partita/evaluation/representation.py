@@ -35,7 +35,7 @@ def templates(features: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def similarities(features: Tensor, templates: Tensor, similarity: Similarity = "cosine") -> Tensor:
-    """Of each feature (down) and template (across), the larger the more alike: the cosine, or less the distance."""
+    """The similarity of each feature (row) to each template (column): the cosine, or the negative distance."""
     flat = features.flatten(1)
     if similarity == "cosine":
         return F.normalize(flat) @ F.normalize(templates).T
@@ -59,10 +59,10 @@ def without_head(
     batch: int = 512,
     draw: torch.Generator | None = None,
 ) -> Measures:
-    """How many test samples of a client there are, and how many its body alone gets right.
+    """The number of a client's test samples, and how many of them its body alone classifies correctly.
 
-    Each is answered by the most similar template, and templates are of the client's training samples, as they are
-    without augmentation. `draw` shuffles the batches of a network that normalises by the batch.
+    Each sample is answered by the most similar template. Templates come from the client's training samples, without
+    augmentation. `draw` shuffles the batches of a network that normalises by the batch.
     """
     known, classes = templates(body_features(task, weights, train, batch, draw), train.targets)
     answers = nearest_template(body_features(task, weights, test, batch, draw), known, classes, similarity)
@@ -72,7 +72,7 @@ def without_head(
 def body_features(
     task: Task, weights: Tensors, samples: Samples, batch: int = 512, draw: torch.Generator | None = None
 ) -> Tensor:
-    """What the head receives, flattened, in the order of the samples; nothing is trained, no statistics move."""
+    """The inputs of the head, flattened, in the order of the samples. The network stays as it is."""
     task.evaluate_()
     parts = _batches(task, len(samples), batch, draw)
     with torch.no_grad():
@@ -83,9 +83,9 @@ def body_features(
 
 
 def linear_cka(one: Tensor, other: Tensor) -> float:
-    """Centred kernel alignment of two features of the same samples (rows): 1 where they differ by a rotation and scale.
+    """Centred kernel alignment of two features of the same samples (rows): 1 if they differ by rotation and scale only.
 
-    Not a number where one of them does not vary. With fewer samples than features it is large even by chance.
+    It is NaN where one of them does not vary. With fewer samples than features it is large even by chance.
     """
     if len(one) != len(other) or len(one) < 2:
         raise PartitaError(f"Features of {len(one)} and {len(other)} samples; the same two or more are needed.")
@@ -97,7 +97,7 @@ def linear_cka(one: Tensor, other: Tensor) -> float:
 
 
 def layer_similarity(task: Task, weights: Sequence[Tensors]) -> dict[str, Tensor]:
-    """For each layer, the cosine of every two clients' parameters: (clients, clients), 0 where all of them are 0."""
+    """For each layer, the cosine of every two clients' parameters, (clients, clients); 0 where all parameters are 0."""
     return {layer: _cosines(weights, names) for layer, names in _layers(task).items()}
 
 
@@ -111,8 +111,8 @@ def layer_cka(
 ) -> dict[str, Tensor]:
     """For each layer, the alignment of every two clients' outputs on common inputs: (clients, clients).
 
-    A layer with norms ends with whichever runs last; a layer that the network does not call as a module is left out.
-    What is held grows with clients x layers x samples squared, so that a probe of some hundred samples is right.
+    The output of a layer with norms is that of the module that runs last. A layer that the network does not call as a
+    module is left out. Memory grows with clients x layers x samples squared: use a probe of a few hundred samples.
     """
     if len(probe) < 2:
         raise PartitaError(f"A probe of {len(probe)} samples; two or more are needed.")
@@ -125,7 +125,7 @@ def layer_cka(
 
 
 def embedding(features: Tensor, seed: int = 0, perplexity: float = 30.0) -> Tensor:
-    """A map of features in the plane by t-SNE (samples, 2); the perplexity is lowered for few samples."""
+    """Coordinates of features in the plane by t-SNE, (samples, 2); the perplexity is lowered for few samples."""
     if len(features) < 2:
         raise PartitaError(f"A map of {len(features)} samples; two or more are needed.")
     from sklearn.manifold import TSNE
@@ -139,7 +139,7 @@ def embedding(features: Tensor, seed: int = 0, perplexity: float = 30.0) -> Tens
 
 
 def _batches(task: Task, count: int, batch: int, draw: torch.Generator | None) -> list[Tensor]:
-    """Samples in batches of nearly the same size: statistics of one sample left over would mean nothing, or fail."""
+    """Batches of nearly the same size: batch statistics of a single left-over sample would be meaningless, or fail."""
     if not count or batch < 1:
         raise PartitaError(f"{count} samples in batches of {batch}; at least one of each is needed.")
     order = torch.arange(count)
@@ -149,7 +149,7 @@ def _batches(task: Task, count: int, batch: int, draw: torch.Generator | None) -
 
 
 def _by_batch(module: nn.Module) -> bool:
-    """Does an answer depend on the other samples of the batch? Sorted by class, they would give the class away."""
+    """Whether an output depends on the other samples of its batch. Batches sorted by class would reveal the class."""
     return any(isinstance(part, BATCH_NORMS) and part.running_mean is None for part in module.modules())
 
 
@@ -173,7 +173,7 @@ def _joined(weights: Mapping[str, Tensor], names: Names, first: Mapping[str, Ten
 
 
 def _centred(features: Tensor) -> Tensor:
-    """Without the mean, of norm 1; not a number where there is no more left than rounding."""
+    """Features minus their mean, scaled to norm 1; NaN where only rounding errors are left."""
     flat = features.detach().flatten(1)
     wide = flat.double()
     centred = wide - wide.mean(0)
@@ -183,7 +183,7 @@ def _centred(features: Tensor) -> Tensor:
 
 
 def _alignment(centred: Tensor) -> Tensor:
-    """Products of all samples, of norm 1: the alignment of two features is the product of these."""
+    """The Gram matrix, scaled to norm 1: the alignment of two features is the inner product of theirs."""
     products = centred @ centred.T
     return F.normalize(products.flatten(), dim=0).view_as(products)
 
@@ -201,7 +201,7 @@ def _alignments(task: Task, weights: Tensors, probe: Samples, parts: Sequence[Te
 
 @contextmanager
 def _watched(task: Task) -> Iterator[Tensors]:
-    """The output of each layer in a pass within: of its module that ran last."""
+    """Records the output of each layer during a pass: that of its module that ran last."""
     seen: Tensors = {}
 
     def note(layer: str, _: nn.Module, __: Any, output: Any) -> None:

@@ -1,4 +1,4 @@
-"""How good is a model, on whose data, and which model?"""
+"""How good is a model? Sums over samples, scores of clients, and summaries over clients."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ from .variants import Variant
 
 Item = TypeVar("Item")
 HeldOut = Literal["validation", "test"]
-"""Roles of samples that nobody trains on."""
+"""The roles of samples that are not trained on."""
 
 QUANTILES = (10, 25, 50, 75, 90)
 """Percent of clients."""
@@ -29,7 +29,7 @@ QUANTILES = (10, 25, 50, 75, 90)
 
 @dataclass(frozen=True)
 class Record:
-    """Sums over the samples of one client and role, for one model after one round (rounds done, from 1)."""
+    """Sums over the samples of one client and role, for one of its models after a round (counted from 1)."""
 
     round: int
     client: int
@@ -37,7 +37,7 @@ class Record:
     role: HeldOut
     count: int
     correct: int | None
-    """None where there is no right and wrong: for regression."""
+    """None for regression."""
     loss: float
 
     @property
@@ -48,7 +48,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Summary:
-    """A score over clients: of all samples together (micro), and the mean and spread of the clients' own (macro).
+    """Scores of several clients: of all samples together (micro), and the mean and spread over clients (macro, std).
 
     The score is accuracy, or for regression the root of the mean squared error, of which less is better.
     """
@@ -56,26 +56,26 @@ class Summary:
     micro: float
     macro: float
     std: float
-    """Over clients, as of a population: 0 for one client."""
+    """The population standard deviation over clients: 0 for one client."""
     worst_decile: float
     """The mean of the worst tenth of the clients, rounded down, at least of one."""
     clients: int
-    """How many the numbers are of: those with samples."""
+    """The number of clients with samples."""
     quantiles: Mapping[int, float]
-    """By percent, from small scores to large ones; between two clients on the straight line."""
+    """By percent, from small scores to large ones, with linear interpolation."""
     left_out: int = 0
-    """Clients without a sample of this role: they have no score."""
+    """The number of clients without samples in this role."""
 
 
 def measure(algorithm: Algorithm, client: Client, tensors: Tensors, samples: Samples, batch: int) -> Measures:
-    """Sums over samples. Nothing is trained, no statistics move."""
+    """Sums over samples. The network and its statistics stay as they are."""
     return _sums(client, samples, batch, lambda inputs: algorithm.outputs(tensors, inputs, client))
 
 
 def measure_all(
     algorithm: Algorithm, client: Client, models: Mapping[Variant, Tensors], samples: Samples, batch: int
 ) -> dict[Variant, Measures]:
-    """Each model's sums. What models have in common before the layers in which they differ is computed once."""
+    """The sums of each model. Layers before the first in which the models differ are computed once for all."""
     tail = None if algorithm.predict else _tail(algorithm, client, list(models.values()), samples, batch)
     if tail is None:
         return {model: measure(algorithm, client, tensors, samples, batch) for model, tensors in models.items()}
@@ -88,7 +88,7 @@ def measure_all(
 
 
 def _tail(algorithm: Algorithm, client: Client, models: Sequence[Tensors], samples: Samples, batch: int) -> Tail | None:
-    """The part of the network in which models differ, if it is the last."""
+    """The last part of the network, if the models differ in nothing else."""
     task = client.task
     first, *others = (algorithm.view.weights(tensors, task.network) for tensors in models)
     different = {
@@ -124,18 +124,18 @@ def _sums(client: Client, samples: Samples, batch: int, answer: Callable[[Tensor
 def record_of(
     sums: Measures, round: int, client: int, variant: Variant = "before_local", role: HeldOut = "test"
 ) -> Record:
-    """Sums over samples, of which there may be none."""
+    """A record of sums; the sums of no samples may be empty."""
     correct = int(sums["correct"]) if "correct" in sums else None
     return Record(round, client, variant, role, int(sums.get("count", 0)), correct, float(sums.get("loss", 0.0)))
 
 
 def used_variant(algorithm: Algorithm) -> Variant:
-    """The model that a method is meant to be used with."""
+    """The variant that a method is meant to be used with."""
     return "after_finetune" if algorithm.finetune else "before_local"
 
 
 def summarize(records: Iterable[Record], clients: Iterable[int] = ()) -> Summary:
-    """Of records of one model, role and round; those of `clients` who have none, or one of no samples, are left out."""
+    """Summarize the records of one variant, role and round. Clients without samples are left out and counted."""
     given: Sequence[Record] = list(records)
     chosen = [record for record in given if record.count]
     if not chosen:
@@ -162,12 +162,12 @@ def summarize(records: Iterable[Record], clients: Iterable[int] = ()) -> Summary
 
 
 def tenth(ordered: Sequence[Item]) -> Sequence[Item]:
-    """The first tenth, rounded down, at least of one."""
+    """The first tenth of the items, rounded down, at least one."""
     return ordered[: max(len(ordered) // 10, 1)]
 
 
 def quantile(ordered: Sequence[float], percent: float) -> float:
-    """Of numbers in order: that at percent / 100 of the way from the first to the last."""
+    """The quantile of sorted numbers, with linear interpolation."""
     place = (len(ordered) - 1) * percent / 100
     below = math.floor(place)
     above = min(below + 1, len(ordered) - 1)

@@ -25,7 +25,7 @@ def figure(
 
 
 def key(entries: Sequence[tuple[str, str]]) -> Html:
-    """What colours mean: classes of the style sheet and names."""
+    """A legend: pairs of a class of the style sheet and a name."""
     items = (tag("li", tag("span", class_=f"swatch {class_}"), name) for class_, name in entries)
     return tag("ul", *items, class_="key")
 
@@ -67,7 +67,7 @@ def section(identity: str, title: str, *content: str) -> Section:
 
 
 def missing(what: str, command: str, how: str = "Add it with") -> Html:
-    """One line in place of an empty chart: which command adds it."""
+    """One line in place of an empty chart, with the command that adds it."""
     return tag("p", f"{what} {how} ", tag("code", command), ".", class_="missing")
 
 

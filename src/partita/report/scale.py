@@ -12,7 +12,7 @@ STEPS = (1, 2, 2.5, 5, 10, 20, 25, 50)
 
 @dataclass(frozen=True)
 class Axis:
-    """What a direction of a chart means."""
+    """One axis of a chart."""
 
     label: str
     low: float
@@ -21,13 +21,13 @@ class Axis:
     text: Callable[[float], str] = plain
     """How a tick is written."""
     say: Callable[[float], str] = plain
-    """How a value of the chart is told, with its unit."""
+    """How a value is written in a tooltip, with its unit."""
     logarithmic: bool = False
 
 
 @dataclass(frozen=True)
 class Scale:
-    """From values to pixels."""
+    """Maps values of an axis to pixels."""
 
     axis: Axis
     start: float
@@ -69,7 +69,7 @@ def axis(
 
 
 def score_axis(metric: Metric, values: Iterable[float]) -> Axis:
-    """Of scores; what lies beyond their bounds, as the end of a spread may, is cut off."""
+    """An axis for scores. Values beyond the bounds of the metric, such as the end of a spread, are cut off."""
     low, high = metric.bounds
     within = [min(max(value, low), high) for value in values]
     return axis(metric.axis, within, metric.tick, metric.text, within=metric.bounds)
@@ -80,13 +80,13 @@ def gain_axis(metric: Metric, values: Iterable[float]) -> Axis:
 
 
 def whole_axis(label: str, first: int, last: int) -> Axis:
-    """From the first to the last of whole numbers, such as rounds."""
+    """An axis for whole numbers, such as rounds."""
     end = max(last, first + 1)
     return Axis(label, first, end, tuple(tick for tick in ticks(first, end) if tick % 1 == 0 and first <= tick <= end))
 
 
 def size_axis(label: str, values: Iterable[float]) -> Axis:
-    """For counts: logarithmic where they span more than a factor of twenty."""
+    """An axis for counts, logarithmic where they span more than a factor of twenty."""
     known = [max(value, 1.0) for value in values]
     low, high = min(known), max(known)
     if high / low <= 20:

@@ -17,14 +17,14 @@ from ..runs.grouping import grouped
 from ..runs.stored import StoredRun, read_run
 
 BASELINES = ("local", "global", "global + fine-tune")
-"""In the order in which they are told."""
+"""In the order in which they are shown."""
 LIKE_BASELINES = {"local": "local", "fedavg": "global"}
 """Methods that serve others of the same report as baselines, where these have none of their own."""
 
 
 @dataclass(frozen=True, eq=False)
 class Replica:
-    """One run and one of its models, on clients that train."""
+    """One run and one of its variants, on clients that train."""
 
     run: StoredRun
     variant: Variant
@@ -41,7 +41,7 @@ class Replica:
 
 @dataclass(frozen=True, eq=False)
 class Method:
-    """What is compared: a method with its settings, under one seed or several."""
+    """A method with its settings, under one seed or several."""
 
     name: str
     number: int
@@ -60,7 +60,7 @@ class Method:
 
     @property
     def run(self) -> StoredRun:
-        """What holds for all replicas alike can be read from the first."""
+        """The first run, for what is the same in all of them."""
         return self.replicas[0].run
 
     def over(self, reference: str) -> list[tuple[StoredRun, Gain]]:
@@ -72,7 +72,7 @@ class Method:
         ]
 
     def gains_over(self, reference: str) -> list[float]:
-        """Of every (seed, client)."""
+        """The gain of every (seed, client)."""
         return [value for _, each in self.over(reference) for value in each.gains]
 
     def mean_gain(self, reference: str) -> float | None:
@@ -85,7 +85,7 @@ class Method:
         return sum(len(each.hurt) for each in several), sum(len(each.clients) for each in several)
 
     def analyses(self, name: str) -> list[Any]:
-        """What was found out about its runs under that name."""
+        """The results of an analysis, one for each run that has it."""
         return [each.run.analyses[name] for each in self.replicas if each.run.analyses.get(name)]
 
 
@@ -114,7 +114,7 @@ class Study:
         return [(each, found) for each in self.runs if (found := over_floor(each))]
 
     def having(self, name: str) -> list[tuple[Method, list[Any]]]:
-        """Methods with an analysis of that name, and what it holds for each run."""
+        """Methods with results of an analysis, and these results, one for each run."""
         return [(method, found) for method in self.methods if (found := method.analyses(name))]
 
 
@@ -141,7 +141,7 @@ def study(folders: Sequence[Path]) -> Study:
 
 
 def replica(of: StoredRun) -> Replica:
-    """With the model that its method is meant to be used with."""
+    """A run with the variant that its method is meant to be used with."""
     return Replica(of, of.record.variant)
 
 
@@ -176,7 +176,7 @@ def _references(
 def _baselines(
     references: Iterable[Mapping[str, Replica]], reported: set[tuple[Path, Variant]], first: int
 ) -> tuple[Method, ...]:
-    """Each run once, however many methods are measured against it."""
+    """The baselines as methods; each run once, however many methods are compared with it."""
     found: dict[str, dict[Path, Replica]] = {}
     for known in references:
         for name, each in known.items():
@@ -189,7 +189,7 @@ def _baselines(
 
 
 def _divisions(methods: Sequence[Method]) -> list[str]:
-    """Clients of the same number must be the same clients, for whatever is paired."""
+    """A warning if runs have different clients, which cannot be paired by their number."""
     found = {replica.run.record.fingerprint for method in methods for replica in method.replicas}
     if len(found) == 1:
         return []

@@ -29,7 +29,7 @@ def comparison_text(comparison: Comparison, form: Form, *, percent: bool = False
 
 
 def _cells(comparison: Comparison, *, percent: bool = False) -> list[list[str]]:
-    """Rows of a table for people, the first of them the titles."""
+    """The cells of the table by row; the first row has the titles."""
     found = {each.method: each for each in comparison.differences}
     titles = ["method", "mean ± over clients", "over seeds", "difference", "p", "p (Holm)", "win/tie/loss"]
     rows = [titles]
@@ -43,7 +43,7 @@ def _cells(comparison: Comparison, *, percent: bool = False) -> list[list[str]]:
 
 
 def _remarks(comparison: Comparison, *, percent: bool = False) -> list[str]:
-    """What the numbers of a table are, and what to keep in mind."""
+    """Notes on what the numbers are and how to read them."""
     unit = " Scores in percent." if percent else ""
     better = "less" if comparison.lower_is_better else "more"
     return [

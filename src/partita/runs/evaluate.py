@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from ..errors import PartitaError
-from ..evaluation.analysis import Analysis, Result, declared
+from ..evaluation.analysis import Analysis, NotApplicable, Result, declared
 from ..evaluation.population import Population
 from ..simulation.events import Analysed
 from ..simulation.executors.inline import one_thread
@@ -36,7 +36,7 @@ def evaluate(session: Session, analyses: Sequence[Analysis] | None = None, *, le
         except PartitaError as problem:
             if not lenient and analyses is not None:
                 raise
-            made.left_out[analysis.name] = str(problem)
+            made.left_out[analysis.name] = problem.reason if isinstance(problem, NotApplicable) else str(problem)
     return made
 
 

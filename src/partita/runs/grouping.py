@@ -47,6 +47,6 @@ def _numbered(names: Sequence[str]) -> list[str]:
 
 
 def _unseeded(experiment: Mapping[str, Any]) -> dict[str, Any]:
-    """An experiment's description without the seeds of its run and of its division."""
+    """The description of an experiment without the seeds of the run and of the division."""
     data = {key: value for key, value in (experiment["data"] or {}).items() if key != "seed"}
     return {**{key: value for key, value in experiment.items() if key != "seed"}, "data": data}

@@ -1,4 +1,4 @@
-"""Which scores do runs have in common? By method, seed and client, for a comparison."""
+"""Which scores are compared? Those of each method, by seed and client."""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,9 +9,10 @@ from .stored import StoredRun
 
 
 def scores_of(runs: Sequence[StoredRun]) -> dict[str, Scores]:
-    """Each method's test score by (seed, client), of the model it is meant to be used with, after its last round.
+    """The test scores of each method by (seed, client), after its last round.
 
-    Runs that differ in the seed alone belong together; other settings of the same method get a name of their own.
+    They are of the variant that the method is meant to be used with. Runs that differ in the seed alone belong to one
+    method; other settings of the same algorithm get a name of their own.
     """
     for run in runs:
         if not run.finished:
@@ -28,7 +29,7 @@ def pooled(runs: Iterable[StoredRun]) -> Scores:
         for client, score in run.scores().items():
             if found.setdefault((run.seed, client), score) != score:
                 raise PartitaError(
-                    f"{run.folder} has other scores than another run of the same method and seed {run.seed}: their data "
-                    "or versions differ. Compare one of them at a time."
+                    f"{run.folder} has other scores than another run of the same method and seed {run.seed}: their "
+                    "data or versions differ. Compare one of them at a time."
                 )
     return found

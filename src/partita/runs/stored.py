@@ -16,7 +16,7 @@ from .store import Store
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A run as it was committed last."""
+    """A run as of its last commit."""
 
     folder: Path
     record: RunRecord
@@ -54,7 +54,7 @@ class StoredRun:
 
     @cached_property
     def _grouped(self) -> Mapping[tuple[int, bool], Mapping[Variant, Sequence[Record]]]:
-        """By round and whether the clients are new; each variant's records."""
+        """The records of each variant, by round and by whether the clients are new."""
         newcomers = set(self.record.newcomers)
         found: dict[tuple[int, bool], dict[Variant, list[Record]]] = {}
         for record in self.records:
@@ -74,19 +74,19 @@ class StoredRun:
         }
 
     def tested(self, variant: Variant | None = None) -> dict[int, Record]:
-        """By client, on test data after the last evaluated round: of those who train and have any.
+        """The records on test data after the last evaluated round, by client; without new clients.
 
-        Of the model that the method is meant to be used with, unless another is named.
+        They are of the variant that the method is meant to be used with, unless another is named.
         """
         records = self._grouped.get((self.last, False), {}).get(variant or self.record.variant, ())
         return {record.client: record for record in records if record.role == "test" and record.count}
 
     def scores(self, variant: Variant | None = None) -> dict[int, float]:
-        """Those of `tested`."""
+        """The scores of `tested`, by client."""
         return {client: record.score for client, record in self.tested(variant).items()}
 
     def course(self, variant: Variant | None = None, role: HeldOut = "test") -> dict[int, float]:
-        """The mean over clients after each round for which there is one."""
+        """The mean score over clients after each evaluated round."""
         found = {at: self.summaries(at, role=role).get(variant or self.record.variant) for at in self.evaluated}
         return {at: summary.macro for at, summary in found.items() if summary}
 
@@ -108,12 +108,12 @@ class StoredRun:
 
     @property
     def chosen_round(self) -> int | None:
-        """The evaluated round that is best on validation data, the first of equals; test data have no say."""
+        """The evaluated round that is best on validation data; of equal ones the first. Test data are not used."""
         return self._best_round("validation")
 
     @property
     def oracle_round(self) -> int | None:
-        """The evaluated round that is best on test data: what nobody can know in use, and what some publish."""
+        """The evaluated round that is best on test data, which cannot be known in use."""
         return self._best_round("test")
 
     def _best_round(self, role: HeldOut) -> int | None:
@@ -121,7 +121,7 @@ class StoredRun:
         return max(known, key=lambda at: (self.metric.gain(known[at], 0.0), -at)) if known else None
 
     def as_dict(self, *, oracle: bool = False) -> dict[str, Any]:
-        """For machines; what is best on test data only if asked for."""
+        """The run as JSON can hold it; `oracle` adds the round that is best on test data."""
         return {
             **({"oracle": self._as_oracle()} if oracle else {}),
             **self.record.as_dict(),
@@ -150,7 +150,7 @@ class StoredRun:
 
 
 def read_run(folder: Path) -> StoredRun:
-    """All of a run's numbers, of one moment."""
+    """Read everything but tensors, as of one moment."""
     with Store.open(folder) as store:
         return stored_run(store)
 

@@ -8,12 +8,12 @@ from .stored import StoredRun
 
 @dataclass(frozen=True)
 class Spent:
-    """What a run had taken by the end of a round."""
+    """What a run had cost by the end of a round."""
 
     round: int
     seconds: float
     bytes: int
-    """Down and up, of all clients that took part."""
+    """Sent down and up, summed over all clients that took part."""
 
 
 def spent(run: StoredRun, round: int) -> Spent:
@@ -25,10 +25,11 @@ def spent(run: StoredRun, round: int) -> Spent:
 
 
 def reached(run: StoredRun, target: float) -> Spent | None:
-    """By the first evaluated round in which the clients' mean test score is at the target; None if there is none.
+    """The cost until the first evaluated round whose mean test score over clients is as good as the target.
 
-    The score is that of the model which the method is meant to be used with: an accuracy from the target upward, an
-    RMSE from it downward. Rounds between evaluations are not looked at, and the rounds of a pretraining not counted.
+    The score is that of the variant that the method is meant to be used with. An accuracy must be at least the target,
+    an RMSE at most. Rounds between evaluations are not looked at, and rounds of a pretraining are not counted. None if
+    the target was not reached.
     """
     if not run.metric.lower_is_better and not 0 < target <= 1:
         raise PartitaError(f"A target accuracy of {target:g}: it must be above 0 and at most 1, such as 0.9.")

@@ -15,7 +15,7 @@ from ..metric import Metric
 from ..scores import Record, summarize
 
 CLIENTS = 100
-"""So many clients are looked at, unless told otherwise; of more, a fixed sample."""
+"""The default number of clients that are looked at; of more clients, it is a fixed sample."""
 OverClients = Mapping[str, float] | None
 """Mean, spread, score of all samples and number of clients; None where nobody has samples."""
 

@@ -55,9 +55,9 @@ class Tuning:
 
 
 def tuning_of(algorithm: Algorithm, epochs: int | None = None, lr: float | None = None) -> Tuning:
-    """As the last phase of the method's own fine-tuning, where it has one; `epochs` and `lr` replace its own.
+    """The settings of the last phase of the method's own fine-tuning, where it has one, else FedBABU's.
 
-    A learning rate is that of SGD with momentum 0.9.
+    `epochs` replaces the number of epochs, and `lr` the optimizer by SGD with momentum 0.9.
     """
     phases = [stage for stage in algorithm.finetune if isinstance(stage, Phase)]
     own = phases[-1] if phases else None
@@ -149,7 +149,7 @@ def _figures(findings: Sequence[Findings], metric: Metric) -> list[Lines]:
 
 
 def _mean_curves(results: Sequence[Result]) -> dict[str, Curve]:
-    """By part: means over runs; empty where there are no test data."""
+    """The curve of each part, as the mean over runs; empty where there are no test data."""
     found: dict[str, list[tuple[int, float, float]]] = {}
     epochs = results[0]["epochs"]
     for part in PARTS:

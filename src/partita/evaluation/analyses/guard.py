@@ -57,14 +57,14 @@ def guard(*, global_run: Path | None = None, prior: float = PRIOR) -> Analysis:
 
 @dataclass(frozen=True)
 class GuardSums:
-    """One client: sums over its samples at every weight of its personal model."""
+    """Sums over the samples of one client, for each weight of its personal model."""
 
     validation: list[Measures]
     test: list[Measures]
 
 
 def shares_everything(population: Population) -> bool:
-    """Whether what a client receives is a whole network, which answers by itself."""
+    """Whether a client receives a whole network, which can be used as it is."""
     algorithm, task = population.algorithm, population.task
     held = algorithm.expand(client_without_data(task))
     parameters = set(task.network.parameters) - task.network.frozen
@@ -105,7 +105,7 @@ def _by_weight(
 
 
 def received_network(models: ClientModels) -> Tensors:
-    """The network as the client received it; what never travels is the client's own."""
+    """The network that the client received; tensors that never travel are the client's own."""
     return {name: models.client.received.get(name, models.before[name]) for name in models.client.task.weights}
 
 
@@ -114,7 +114,7 @@ def _parts(samples: Samples, size: int) -> Iterator[Samples]:
 
 
 def _outputs(models: ClientModels, tensors: Tensors, samples: Samples, *, plain: bool) -> Tensor:
-    """The method's answer, or the plain network's."""
+    """The outputs of the method, or of the plain network."""
     client = models.client
     client.task.evaluate_()
     with torch.no_grad(), seeded(client.moment.seed, "evaluation", client.moment.round, client.id):

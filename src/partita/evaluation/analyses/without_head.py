@@ -31,7 +31,7 @@ def without_head(*, clients: int = CLIENTS) -> Analysis:
 
 
 def _accuracies(population: Population, most: int) -> Result:
-    """Of the model as received, before fine-tuning; templates come from each client's own training data."""
+    """The accuracy of the model before fine-tuning, with templates from each client's own training data."""
     numbers: list[int] = []
     found: dict[str, list[Record]] = {name: [] for name in (*SIMILARITIES, "with_head")}
     for models in population.models(most):

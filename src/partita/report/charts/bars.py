@@ -1,4 +1,4 @@
-"""Of what does a whole consist? Horizontal bars of parts, one row for each name."""
+"""What are the parts of a whole? Stacked horizontal bars, one row for each name."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

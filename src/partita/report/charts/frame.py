@@ -16,7 +16,7 @@ ROW = 30
 
 @dataclass(frozen=True)
 class Plot:
-    """Where marks go."""
+    """The area of a chart in which marks are drawn."""
 
     x: Scale
     y: Scale
@@ -64,7 +64,7 @@ class Rows:
 
 
 def rows(x: Axis, names: Sequence[str], *, marked: float | None = None) -> Rows:
-    """`marked` is a value with a line of its own, such as no change."""
+    """The frame of such a chart; `marked` is a value with a line of its own, such as no change."""
     left = min(max(map(len, names)) * CHARACTER + 12, 170)
     height = 10 + ROW * len(names) + BOTTOM
     scale = Scale(x, left, WIDTH - RIGHT)
@@ -80,7 +80,7 @@ def rows(x: Axis, names: Sequence[str], *, marked: float | None = None) -> Rows:
 
 
 def svg(label: str, height: float, *content: Html) -> Html:
-    """One stop for the keyboard; within it the arrow keys go from mark to mark."""
+    """An SVG element that can have the focus; the arrow keys then go from mark to mark."""
     return tag(
         "svg", *content, viewBox=f"0 0 {WIDTH} {height:g}", class_="chart", role="img", aria_label=label, tabindex="0"
     )
@@ -96,7 +96,7 @@ def shortened(name: str, width: float) -> str:
 
 
 def colour(number: int) -> str:
-    """The class of a colour; after the last they begin anew."""
+    """The class of a colour; after the last one they repeat."""
     return f"c{number % COLOURS}"
 
 

@@ -1,4 +1,4 @@
-"""How large is each of two-way values? Cells whose shade is the value."""
+"""How large is the value of each pair? Cells, the darker the larger."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Cell:
 def grid(
     label: str, across: Sequence[str], down: Sequence[str], cells: Sequence[Sequence[Cell]], x: str, y: str
 ) -> Html:
-    """Cells by row; x and y name the two ways."""
+    """A chart of cells, given by row; x and y name the axes."""
     across, down = [shortened(name, NAME) for name in across], [shortened(name, NAME) for name in down]
     left = max(map(len, down)) * CHARACTER + 10
     width = (WIDTH - RIGHT - left) / len(across)

@@ -1,4 +1,4 @@
-"""How often does which value occur? Bars over bins, those below zero told apart."""
+"""How often does each value occur? Bars over bins, with another colour below zero."""
 
 import math
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ class Bin:
 
 
 def bins(values: Sequence[float], most: int | None = None) -> list[Bin]:
-    """Of equal width with ends at round numbers, so that zero is never inside one; the upper end is in the next.
+    """Bins of equal width that end at round numbers, so that zero is never inside a bin; the upper end is excluded.
 
     >>> [(each.low, each.count) for each in bins([-1, 0, 0.5, 1.5], 3)]
     [(-1.0, 1), (0.0, 2), (1.0, 1)]
@@ -36,7 +36,7 @@ def bins(values: Sequence[float], most: int | None = None) -> list[Bin]:
 
 
 def histogram(label: str, x: Axis, found: Sequence[Bin], what: str, *, signed: bool = True) -> Html:
-    """`what` is counted; with `signed`, bins below zero have the colour of harm."""
+    """A histogram of counts of `what`; with `signed`, bins below zero have the colour of losses."""
     area = plot(x, axis(what, [0, max(each.count for each in found)], most=5))
     marks = [
         tag(

@@ -17,7 +17,7 @@ class Interval:
     class_: str
     tip: str
     marked: float | None = None
-    """A further value of its own, such as that of the worst."""
+    """A further value that gets a mark, such as that of the worst clients."""
 
 
 def intervals(label: str, x: Axis, several: Sequence[Interval], *, marked: float | None = None) -> Html:

@@ -28,7 +28,7 @@ def scatter(label: str, x: Axis, y: Axis, points: Sequence[Mark]) -> Html:
 
 
 def cloud(label: str, points: Sequence[Mark], names: Sequence[str]) -> Html:
-    """Points whose coordinates mean nothing but nearness, and what their colours and shapes mean."""
+    """Points of which only nearness means something, with a legend of their groups."""
     across, down = [each.x for each in points], [each.y for each in points]
     room = WIDTH - LEGEND
     factor = min((room - 20) / (max(across) - min(across) or 1.0), (SQUARE - 20) / (max(down) - min(down) or 1.0))

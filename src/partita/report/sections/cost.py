@@ -23,7 +23,7 @@ def cost(study: Study) -> Section:
 
 
 def _traffic(methods: list[Method]) -> Html:
-    """Megabytes of a round, by group and direction; all its participants together."""
+    """Megabytes of a round by part of the network, summed over its participants."""
     found = {method.name: _groups(method) for method in methods}
     groups = list(dict.fromkeys(group for each in found.values() for group in each))
     parts = [
@@ -48,7 +48,7 @@ def _traffic(methods: list[Method]) -> Html:
 
 
 def _groups(method: Method) -> dict[str, tuple[float, float]]:
-    """Means over runs, each of which counts alike, however many of its rounds are done."""
+    """Bytes of a round, down and up: the mean over runs of their means over rounds."""
     totals: dict[str, list[float]] = {}
     for each in method.replicas:
         rounds = max(each.run.done, 1) * len(method.replicas)

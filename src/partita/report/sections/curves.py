@@ -47,7 +47,7 @@ def curve(replicas: list[Replica], variant: Variant, role: HeldOut) -> Curve:
 
 
 def _curves(study: Study) -> list[tuple[str, int, Curve]]:
-    """One for each method; of a single method one for each of its models, and for validation data."""
+    """One curve for each method; of a single method, one for each variant and one on validation data."""
     if len(study.methods) > 1:
         return [
             (method.name, method.number, found)
@@ -115,7 +115,7 @@ def _over_bytes(study: Study) -> Html:
 
 
 def _targets(study: Study) -> list[Html]:
-    """Round numbers between the first and the best mean; each method's cost to get there."""
+    """What each method spent to reach some round numbers between the first and the best mean."""
     metric, lower = study.metric, study.metric.lower_is_better
     runs = [each for method in study.methods for each in method.tested]
     all_means = [list(each.run.course().values()) for each in runs]

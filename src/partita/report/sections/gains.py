@@ -83,7 +83,7 @@ def _changes(study: Study) -> list[Html]:
 
 
 def _change(run: StoredRun, variant: Variant) -> tuple[float, ...]:
-    """Of each client's score, from before its local training."""
+    """The change of each client's score since before its local training."""
     return gain_over("before_local", run.scores(variant), run.scores("before_local"), run.metric).gains
 
 

@@ -1,4 +1,4 @@
-"""What does the guard save? Clients hurt before and after it, on test data that it never saw."""
+"""What does the guard change? Clients hurt without and with it, on test data that it does not use."""
 
 from statistics import fmean
 

@@ -117,7 +117,7 @@ def _hurt(method: Method, reference: str) -> str:
 
 
 def _floor(study: Study, width: int, many: bool) -> list[str] | None:
-    """On the clients that were tested; of all their samples together it is known where these are all clients."""
+    """The row of the floor, on the clients that were tested; the score of all samples only if these are all clients."""
     if not study.floors:
         return None
     metric, floors = study.metric, [each for _, each in study.floors]

@@ -53,7 +53,7 @@ def network(study: Study) -> Section:
 
 
 def _parts(name: str, found: dict[str, Any]) -> list[Part]:
-    """Each parameter once: a frozen one may be shared too."""
+    """The shares of parameters that are shared, personal and frozen; each parameter counts once."""
     whole = found["parameters"] or 1
     counts = dict.fromkeys(KINDS, 0)
     for row in found["rows"]:

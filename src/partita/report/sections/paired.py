@@ -17,7 +17,7 @@ FIRST = ("fedavg", "local")
 
 
 def paired(study: Study) -> Section | None:
-    """Nothing where there is nothing to compare."""
+    """None where there is only one method."""
     done = [method for method in study.methods if all(each.run.finished and each.last for each in method.replicas)]
     if len(study.methods) < 2:
         return None

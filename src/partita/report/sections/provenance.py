@@ -32,7 +32,7 @@ def provenance(study: Study) -> Section:
 
 
 def _chosen(study: Study, run: StoredRun) -> str:
-    """With its score on test data."""
+    """The round that is best on validation data, with its score on test data."""
     at, means = run.chosen_round, run.course()
     return f"{at} ({study.metric.text(means[at])} on test)" if at in means else NONE
 

@@ -7,7 +7,7 @@ from .errors import PartitaError
 
 
 def optional(module: str, package: str) -> Any:
-    """A module that not everybody needs."""
+    """Import a module of an optional dependency."""
     try:
         return import_module(module)
     except ImportError as problem:

@@ -320,11 +320,11 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "nothing to test with": (
         lambda: from_clients(changed(dora=(A[:1], B[:1]), emil=(A[1:2], B[1:2]))),
-        r"data: 2 clients have a single sample \(dora, emil\), and two are needed, one to train and one to test\.",
+        r"data: 2 clients with a single sample \(dora, emil\)\. Two are needed, one to train and one to test: leave ",
     ),
     "nothing to test with, by ids": (
         lambda: from_clients(X, Y, ["dora", *["anna"] * (COUNT - 1)]),
-        r"data: 1 clients have a single sample \(dora\)",
+        r"data: 1 client with a single sample \(dora\)\.",
     ),
     "other shapes": (
         lambda: from_clients(changed(ben=(A[:, :2], B))),

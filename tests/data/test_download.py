@@ -346,7 +346,7 @@ def test_two_processes_do_not_write_into_one_file(server: Server, cache: Path) -
         until_half_is_here(cache)
         with fetching(server, cache) as second:
             assert second.stderr is not None
-            assert second.stderr.readline() == "file.bin: another process is at it; waiting.\n"
+            assert second.stderr.readline() == "file.bin: another process is fetching or unpacking it; waiting.\n"
             server.gate.set()
             assert [each.communicate()[0] for each in (first, second)] == [f"{len(CONTENT)}\n"] * 2
     assert server.asked == [None]

@@ -41,7 +41,7 @@ MOST_UNPACKED, MOST_RATIO = 1 << 30, 200
 
 @contextmanager
 def reading(path: Path | str, form: str) -> Iterator[None]:
-    """Whatever goes wrong while a file is read becomes an error that names it."""
+    """Turn any error of reading a file into one that names the file."""
     try:
         yield
     except FileNotFoundError as problem:
@@ -54,8 +54,8 @@ def reading(path: Path | str, form: str) -> Iterator[None]:
 
 
 @contextmanager
-def blaming(path: Path | str) -> Iterator[None]:
-    """Errors about what a file holds name the file."""
+def naming(path: Path | str) -> Iterator[None]:
+    """Errors about the content of a file name the file."""
     try:
         yield
     except PartitaError as problem:
@@ -74,7 +74,7 @@ def check_unpacked(where: Path | str, packed: int, unpacked: int) -> None:
 
 
 def open_zip(path: Path) -> zipfile.ZipFile:
-    """A zip file whose members together are not too large; no more than it says is read of a member."""
+    """Open a zip file, unless its members together are too large; `zipfile` reads no more than a member declares."""
     archive = zipfile.ZipFile(path)
     try:
         check_unpacked(path, path.stat().st_size, sum(member.file_size for member in archive.infolist()))
@@ -85,7 +85,7 @@ def open_zip(path: Path) -> zipfile.ZipFile:
 
 
 def load_npz(path: Path) -> dict[str, Array]:
-    """Every array of a file; pickled objects are refused."""
+    """Read every array of an .npz file; pickled objects are refused."""
     # Opened here, since numpy leaves a file open that it cannot read.
     with reading(path, "an .npz file of plain arrays (pickled objects are refused)"), path.open("rb") as stream:
         if stream.read(2) != b"PK":
@@ -97,7 +97,7 @@ def load_npz(path: Path) -> dict[str, Array]:
 
 
 def load_npy(path: Path) -> Array:
-    """The array of a file; pickled objects are refused."""
+    """Read the array of an .npy file; pickled objects are refused."""
     with reading(path, "an .npy file of a plain array (pickled objects are refused)"), path.open("rb") as stream:
         return npy.read_array(stream, allow_pickle=False)
 
@@ -123,7 +123,7 @@ def read_npz(
     inputs = joined["x"]
     assert inputs is not None
     tested = np.arange(len(inputs)) >= len(arrays["x_train"]) if len(suffixes) == 2 else None
-    with blaming(path):
+    with naming(path):
         return assemble(
             name or path.stem,
             inputs,
@@ -165,7 +165,7 @@ def assemble(
 
 
 def stack(parts: Sequence[tuple[str, Array]]) -> Array:
-    """Arrays one after another; an error names those that do not fit together."""
+    """Concatenate arrays; the error names those that do not fit together."""
     first, like = parts[0]
     for where, part in parts:
         if part.ndim == 0 or part.shape[1:] != like.shape[1:] or _form(part) != _form(like):
@@ -177,7 +177,7 @@ def stack(parts: Sequence[tuple[str, Array]]) -> Array:
 
 
 def _form(values: Array) -> str:
-    """Types that may stand together: bytes are 0..255 and other numbers are not, so these two may not."""
+    """What may be mixed: not bytes, which are scaled to 0..1, with other numbers; not text with numbers."""
     return (
         "bytes" if values.dtype == np.uint8 and values.ndim > 1 else "text" if values.dtype.kind == "U" else "numbers"
     )

@@ -12,7 +12,7 @@ from ..errors import PartitaError
 
 _CHUNK = 1 << 20
 _SETTLED = 2_000_000_000
-"""Nanoseconds: a file that was written less long ago could change again without a later time of change."""
+"""Nanoseconds. A file changed more recently could change again without a new modification time."""
 
 
 def digest(path: Path, kind: str) -> str:
@@ -46,9 +46,9 @@ def remember(path: Path, sha256: str) -> None:
 
 
 def verified(path: Path) -> Path:
-    """The same file; an error if its SHA-256 is kept beside it and is no longer its own.
+    """Return the path; raise if the file no longer has the SHA-256 that is kept beside it.
 
-    A file is read for that once: as long as its size and its time of change stay, it counts as the same.
+    A file is hashed once: while its size and modification time stay the same, it counts as unchanged.
     """
     right = remembered(path)
     if right is None:
@@ -71,7 +71,7 @@ def verified(path: Path) -> Path:
 
 
 def _write(path: Path, text: str) -> None:
-    """Under another name first: who reads at the same time never sees half of it."""
+    """Write under a temporary name first, so that no other process sees half a file."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:

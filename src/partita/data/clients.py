@@ -1,4 +1,4 @@
-"""How do data that are already in Python, with clients, become a federation? Client by client, or with an id a row."""
+"""How do data in Python become a federation? By client, or with a client id for each row."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from torch.utils.data import Dataset
 
 from ..core.objectives import Problem
 from ..errors import PartitaError, unknown
+from ..formatting import amount
 from .arrays import Units, stack
 from .datasets import Inputs, array_of, read_dataset, texts_of
 from .federation import Division, Federation, federate
@@ -50,21 +51,22 @@ def from_clients(
     test: float = 0.25,
     **division: "Unpack[Division]",
 ) -> Federation:
-    """A federation of your own data, of which you know whose they are.
+    """Make a federation of your own data, if you know which client each sample belongs to.
 
-    By client: `from_clients({"anna": (inputs, targets), ...})`. In the place of such a pair may stand a torch dataset
-    of (input, target), or `{"train": ..., "test": ...}`, perhaps with "validation", each of them a pair or a dataset.
-    Clients that have no names may be a list of datasets. Or row by row: `from_clients(inputs, targets, clients)`, where
-    `clients` has for each row a text or a whole number (the three may be one tuple too);
-    `from_clients(dataset, clients=clients)`; and of a data frame `from_clients(frame, "label", "user")` with the names
-    of two columns: all others are features.
+    By client: `from_clients({"anna": (inputs, targets), "ben": ...})`. Each value is a pair of inputs and targets, a
+    torch dataset of such pairs, or a dictionary of those by part: "train", and optionally "test" and "validation". A
+    list of datasets is of clients without names.
 
-    Arrays may be of numpy, tensors or lists. Bytes (uint8) are images and become numbers from 0 to 1; other whole
-    numbers become floating-point numbers unless `indices` says that they number things, such as films. Inputs may be
-    texts too, which without targets are for predicting the next word.
+    By row: `from_clients(inputs, targets, clients)`, where `clients` is a text or a whole number for each row;
+    `from_clients(dataset, clients=clients)` for one torch dataset; and `from_clients(frame, "label", "user")` for a
+    data frame, with the names of the columns of targets and clients. All other columns are features.
 
-    Of clients that come without test data the fraction `test` is cut off at random, at least one sample of each; then
-    `federate` cuts off the validation part. All its other arguments can be given as well.
+    Arrays, tensors and lists are accepted. Bytes (uint8) are taken as images and scaled to 0..1. Other whole numbers
+    become floating-point numbers, unless `indices` says that they number things, for instance films. Inputs may be
+    texts; without targets, the next word is predicted.
+
+    If there is no test part, the fraction `test` of each client's samples, at least one, is drawn at random for it.
+    The other keyword arguments are those of `federate`.
     """
     check_part("test", test)
     if isinstance(data, Mapping):
@@ -193,8 +195,8 @@ def _check_two(name: str, clients: Mapping[str, Mapping[Role, Rows]]) -> None:
     if few:
         listed = ", ".join(few[:10]) + (", ..." if len(few) > 10 else "")
         raise PartitaError(
-            f"{name}: {len(few)} clients have a single sample ({listed}), and two are needed, one to train and one to "
-            "test. Leave them out, or give test data."
+            f"{name}: {amount(len(few), 'client')} with a single sample ({listed}). Two are needed, one to train and "
+            "one to test: leave such clients out, or give test data."
         )
 
 

@@ -18,12 +18,12 @@ from .checksums import digest, note_of, remember, remembered, verified
 
 CHUNK = 1 << 20
 Report = Callable[[str, int, int | None], None]
-"""Told the file's name, the bytes at hand, and the bytes in all where known."""
+"""Called with the file's name, the bytes received so far, and the size of the file where it is known."""
 
 
 @dataclass(frozen=True)
 class Remote:
-    """A file, where it is published, and its hash: MD5 or SHA-256 as published, or that of the first download."""
+    """A file, where it is published, and its published MD5 or SHA-256. Without one, the first download counts."""
 
     name: str
     url: str
@@ -49,7 +49,7 @@ def cache_folder() -> Path:
 
 
 def find(*names: str) -> Path | None:
-    """The first of these names that stands in a data folder."""
+    """The path of the first of these names that exists in a data folder."""
     for folder in data_folders():
         for name in names:
             if (folder / name).exists():
@@ -58,14 +58,14 @@ def find(*names: str) -> Path | None:
 
 
 def obtain(remotes: Sequence[Remote], report: Report | None = None) -> list[Path]:
-    """Each file from a data folder, or fetched into the cache, by default with lines of progress on stderr."""
+    """Find each file in a data folder, or fetch it into the cache; by default, progress is printed to stderr."""
     report = report or progress_lines()
     found = [(remote, find(remote.name)) for remote in remotes]
     return [verified(path) if path else fetch(remote, cache_folder(), report) for remote, path in found]
 
 
 def progress_lines() -> Report:
-    """A line on stderr for every tenth of a file, or for every 10 MB where its length is not known."""
+    """Print a line to stderr for every tenth of a file, or for every 10 MB where its length is not known."""
     steps: dict[str, int] = {}
 
     def report(name: str, at_hand: int, total: int | None) -> None:
@@ -99,19 +99,19 @@ def fetch(remote: Remote, folder: Path, report: Report | None = None) -> Path:
 
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """Within, no other process makes the same file; it waits until this one is done or has ended."""
+    """Hold the lock for making a file. Other processes wait until this one is done, or has died."""
     lock = FileLock(path.with_name(path.name + ".lock"))
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             lock.acquire(blocking=False)
         except Timeout:
-            print(f"{path.name}: another process is at it; waiting.", file=sys.stderr)
+            print(f"{path.name}: another process is fetching or unpacking it; waiting.", file=sys.stderr)
             lock.acquire()
     try:
         yield
     finally:
-        # Removed while it is held: who gets the lock of a file without a name makes another.
+        # Removed while it is held: filelock tries again when it gets the lock of a file that was removed.
         with suppress(OSError):
             os.unlink(lock.lock_file)
         lock.release()
@@ -119,7 +119,7 @@ def alone(path: Path) -> Iterator[None]:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """An error of the disk becomes one that says what to do."""
+    """Turn an error of the disk into one that says what to do."""
     try:
         yield
     except OSError as problem:
@@ -130,14 +130,14 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def read_page(url: str, names: Sequence[str]) -> str:
-    """A short text that tells where these files are, or their hash."""
+    """Read a short page that says where these files are, or what their hash is."""
     with _reaching(url, names), urllib.request.urlopen(url, timeout=60) as answer:
         content: bytes = answer.read(CHUNK)
     return content.decode(errors="replace")
 
 
 def by_hand(names: Sequence[str]) -> str:
-    """The way out where files cannot be fetched."""
+    """What to do when files cannot be fetched."""
     them, files = ("it", "file") if len(names) == 1 else ("them", "files")
     return (
         f"Put the {files} {' and '.join(names)} into {data_folders()[0]} yourself, or set PARTITA_DATA to the folder "
@@ -147,7 +147,7 @@ def by_hand(names: Sequence[str]) -> str:
 
 @contextmanager
 def _reaching(url: str, names: Sequence[str]) -> Iterator[None]:
-    """Whatever goes wrong on the network becomes an error that says which files to put where."""
+    """Turn any error of the network into one that says which files to put where."""
     try:
         yield
     except (OSError, http.client.HTTPException) as problem:
@@ -183,7 +183,7 @@ def _check(remote: Remote, part: Path, path: Path) -> None:
 
 
 def _received(remote: Remote, part: Path, report: Report | None) -> bool:
-    """Whether all of it is here; if the connection was cut, but brought something, more is to be had at once."""
+    """Return whether the file is complete. A cut connection that brought something is worth another attempt."""
     before = _size(part)
     try:
         _receive(remote, part, report)
@@ -240,7 +240,7 @@ def _receive(remote: Remote, part: Path, report: Report | None) -> None:
 
 
 def _total(answer: http.client.HTTPResponse, at_hand: int, remote: Remote) -> int | None:
-    """How long the file is, in all; not known where the server does not say it in numbers."""
+    """The length of the whole file, or None where the server does not give a number."""
     promised = answer.headers.get("Content-Range")
     if answer.status == 206 and promised and not re.match(rf"bytes {at_hand}-", promised):
         raise OSError(f"it was asked for the bytes from {at_hand} on, and it sends {promised!r}")

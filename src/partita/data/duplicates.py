@@ -12,7 +12,7 @@ from .split import Role
 
 
 def check_duplicates(pool: Pool, roles: Sequence[Mapping[Role, Tensor]], most: float) -> list[str]:
-    """What was found, in words; an error where too many test rows are known from training."""
+    """Count test rows that equal a training row, and return notes; more than the share `most` is an error."""
     if not pool.rows_identify:
         return []
     hashes = row_hashes(pool)
@@ -29,7 +29,7 @@ def check_duplicates(pool: Pool, roles: Sequence[Mapping[Role, Tensor]], most: f
 
 
 def row_hashes(pool: Pool) -> npt.NDArray[np.uint64]:
-    """A number for each row's input: equal rows have equal numbers, others differ but for a chance of 1 in 2^64."""
+    """A hash of each row's input: equal rows have equal hashes; others differ, but for a chance of 1 in 2^64."""
     if isinstance(pool.inputs, Texts):
         weights = _odd(int(np.diff(pool.inputs.bounds).max(initial=0)) + 1)
         within = np.arange(len(pool.inputs.tokens)) - np.repeat(pool.inputs.bounds[:-1], np.diff(pool.inputs.bounds))

@@ -27,7 +27,7 @@ from .text import encode
 
 @dataclass(frozen=True, eq=False)
 class ClientData:
-    """A client's samples by role; no sample has two."""
+    """A client's samples by role. No sample has more than one role."""
 
     train: Samples
     validation: Samples
@@ -44,19 +44,19 @@ class Federation:
     name: str = "data"
     kind: Problem = "classification"
     facts: Mapping[str, int] = field(default_factory=dict)
-    """What networks may ask for beside shape and classes."""
+    """Values that networks may ask for besides shape and classes."""
     label_sets: Sequence[Tensor] = ()
-    """Where every client numbers its own classes: for each client the classes it has."""
+    """If clients number their own classes: the classes that each client has."""
     newcomers: frozenset[int] = frozenset()
-    """Clients that never train, held out to see how new ones fare."""
+    """Clients that never train; they show how new clients fare."""
     names: Sequence[str] = ()
-    """What each client is called; without names, by its number."""
+    """One name for each client. Without names, clients are called by their numbers."""
     origin: Mapping[str, object] = field(default_factory=dict)
-    """Where the division came from: data, split, settings, seed and what was done; the head of its manifest."""
+    """Where the division came from: data, split with settings, seed and notes. It is part of the manifest."""
     settings: Mapping[str, object] | None = field(default=None, repr=False)
-    """What an experiment file would say of these data, where they were made from one."""
+    """The data settings, as in an experiment file, from which this federation can be made again; None if unknown."""
     pool: Pool | None = field(default=None, repr=False)
-    """What was divided."""
+    """The data before they were divided; None for data that come divided."""
 
     def __post_init__(self) -> None:
         _check_names(self)
@@ -71,11 +71,11 @@ class Federation:
         return ClientData(**{role: samples.take(rows) for role, rows in self.roles[client].items()})
 
     def name_of(self, client: int) -> str:
-        """What a client is called."""
+        """The name of a client."""
         return self.names[client] if self.names else str(client)
 
     def client(self, name_or_number: str | int) -> int:
-        """The number of a client, by its name (text) or its number."""
+        """The number of a client, given its name (a text) or its number."""
         if isinstance(name_or_number, str):
             if name_or_number in self._numbers:
                 return self._numbers[name_or_number]
@@ -125,7 +125,7 @@ class Federation:
         return tuple(self.samples.stored.shape[1:])
 
     def sample_of_training(self, fraction: float, seed: int) -> Samples:
-        """A random fraction of the training data of all who train, for a server that holds some."""
+        """A random fraction of the training data of all clients that train, for a server that holds data."""
         everything = torch.cat([roles["train"] for at, roles in enumerate(self.roles) if at not in self.newcomers])
         count = int(fraction * len(everything) + 1e-9)
         order = torch.randperm(len(everything), generator=generator(seed, "server data"))
@@ -162,7 +162,7 @@ def federate(
     most_duplicates: float = 0.01,
     seed: int = 0,
 ) -> Federation:
-    """Divide a pool among clients: by default as they are in the data, else by Dirichlet(0.1) among 20.
+    """Divide a pool among clients: by default those that the data name, else 20 by Dirichlet(0.1).
 
     `validation` is the part of each client's training rows that is held out. `newcomers` clients, drawn at random,
     never train. With `own_labels` each client numbers only the classes it has, so that heads may differ in size.
@@ -225,7 +225,7 @@ def federate(
 
 
 def default_split(pool: Pool) -> Split:
-    """As clients are in the data, else by Dirichlet(0.1) among 20."""
+    """The clients that the data name, or else 20 by Dirichlet(0.1)."""
     return dirichlet() if pool.clients is None else natural()
 
 

@@ -43,7 +43,7 @@ def fingerprint(federation: "Federation") -> str:
 
 
 def manifest_of(federation: "Federation") -> dict[str, Any]:
-    """A federation's division of a pool, with its hash. Data that come divided have no pool; their own values count."""
+    """The manifest of a federation, with its hash. Data that come divided have no pool; their values are hashed."""
     pool = federation.pool
     if pool is None:
         digest = hashlib.sha256()
@@ -69,7 +69,7 @@ def manifest_of(federation: "Federation") -> dict[str, Any]:
 
 
 def write(federation: "Federation", path: Path) -> str:
-    """Write a federation's division of its pool; returns its hash."""
+    """Write the manifest of a federation and return its hash."""
     made = manifest_of(federation)
     try:
         path.write_text(json.dumps(made), encoding="utf-8")
@@ -79,7 +79,7 @@ def write(federation: "Federation", path: Path) -> str:
 
 
 def read(path: Path, pool: Pool) -> Mapping[str, Any]:
-    """A manifest that is whole and fits the pool."""
+    """Read a manifest; it must be complete and fit the pool."""
     try:
         body = json.loads(path.read_text(encoding="utf-8"))
     except OSError as problem:
@@ -101,7 +101,7 @@ def read(path: Path, pool: Pool) -> Mapping[str, Any]:
 
 
 def _wrong(body: Mapping[str, Any]) -> str | None:
-    """What a manifest holds that no division is written as."""
+    """What is wrong with the form of a manifest, if anything."""
     kinds = {"data": str, "rows": int, "content": str, "origin": dict, "newcomers": list, "clients": list}
     for key, kind in kinds.items():
         if type(body.get(key)) is not kind:

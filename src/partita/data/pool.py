@@ -18,7 +18,7 @@ MOST_CLASSES = 1_000_000
 
 @dataclass(frozen=True, eq=False)
 class Texts:
-    """Texts as numbers of words, one after another: text i is tokens[bounds[i]:bounds[i + 1]]."""
+    """Texts as word numbers, all in one array: text i is tokens[bounds[i]:bounds[i + 1]]."""
 
     tokens: npt.NDArray[np.int32]
     bounds: npt.NDArray[np.int64]
@@ -46,10 +46,10 @@ class Pool:
     official_test: Tensor | None = None
     preparation: Preparation = AS_STORED
     length: int | None = None
-    """How many words of a text are looked at, unless told otherwise."""
+    """How many words of a text are used, unless `federate` is told otherwise."""
     facts: Mapping[str, int] = field(default_factory=dict)
     rows_identify: bool = True
-    """Whether equal inputs mean the same sample. Not so for ratings: many people rate the same film."""
+    """Whether equal inputs mean the same sample. They do not for ratings: many people rate the same film."""
 
     def __post_init__(self) -> None:
         _check(self)
@@ -58,7 +58,7 @@ class Pool:
         return len(self.targets)
 
     def rows(self, *, test: bool) -> npt.NDArray[np.int64]:
-        """Indices of the official test set, or of all else."""
+        """The indices of the official test set, or of all other rows."""
         if self.official_test is None:
             raise PartitaError(
                 f"{self.name} has no official test set. Take a split that cuts one for each client: iid or dirichlet."
@@ -66,7 +66,7 @@ class Pool:
         return np.flatnonzero(self.official_test.numpy() == test)
 
     def normalized(self, mean: Sequence[float], std: Sequence[float]) -> "Pool":
-        """With inputs normalised by channel."""
+        """The same pool with inputs normalised by channel."""
         if min(std) <= 0:
             raise PartitaError(f"{self.name}: a standard deviation of {min(std)}; it must be above 0.")
         shape = (-1, *(1,) * (self.inputs.ndim - 2)) if isinstance(self.inputs, Tensor) else (-1,)
@@ -143,7 +143,7 @@ def targets_of(name: str, targets: Array, kind: Problem) -> Tensor:
 
 
 def count_classes(name: str, labels: Tensor, kind: Problem) -> int:
-    """As many classes as the largest label says, if all of them occur; for regression, as many as there are outputs."""
+    """The number of classes, all of which must occur among the labels; for regression, the number of outputs."""
     if kind == "regression":
         return 1 if labels.ndim == 1 else int(labels.shape[1])
     classes = int(labels.max()) + 1 if labels.numel() else 0
@@ -159,7 +159,7 @@ def count_classes(name: str, labels: Tensor, kind: Problem) -> int:
 
 
 def number_clients(clients: Array | None, name: str = "data") -> tuple[Tensor | None, Sequence[str]]:
-    """Client ids as numbers from 0, in their order, and the name of each client: its id as text."""
+    """Client ids as numbers from 0, in sorted order, and the name of each client: its id as text."""
     if clients is None:
         return None, ()
     unique, numbers = np.unique(_identifiers(clients, name), return_inverse=True)
@@ -215,7 +215,7 @@ def _numbers(name: str, what: str, values: Array) -> Tensor:
 
 
 def _channels_first(name: str, inputs: Array) -> Array:
-    """Bytes are images, and get their channels first; other numbers may be anything, but not images that are not so."""
+    """Images of bytes, with channels first. Other numbers stay, but images with channels last are refused."""
     if inputs.dtype == np.uint8 and inputs.ndim == 3:
         return inputs[:, None]
     if inputs.ndim != 4:

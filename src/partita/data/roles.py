@@ -37,7 +37,7 @@ def in_one_piece(roles: Sequence[Mapping[Role, Tensor]]) -> list[dict[Role, Tens
 
 
 def stratified(labels: np.ndarray, fraction: float, draw: np.random.RandomState) -> np.ndarray:
-    """Marks a fraction of the rows, of each class alike as far as whole numbers allow; fewer than 5 rows: none."""
+    """Mark a fraction of the rows, of each class in proportion as far as whole numbers allow; of fewer than 5, none."""
     chosen = np.zeros(len(labels), dtype=bool)
     count = min(round(fraction * len(labels)), len(labels) - 1)
     if fraction <= 0 or len(labels) < 5 or count < 1:

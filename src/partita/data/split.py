@@ -27,17 +27,17 @@ class Share:
     test: Rows
     name: str = ""
     validation: Rows | None = None
-    """Where a split decides them; else they are cut from the training rows."""
+    """Given by some splits; otherwise they are cut from the training rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class Assignment:
-    """Every client's rows, and what the split had to do to get there."""
+    """Every client's rows, and notes on what the split did to get there."""
 
     shares: Sequence[Share]
     notes: Sequence[str] = ()
     newcomers: frozenset[int] | None = None
-    """Where a split decides them."""
+    """Given by some splits; otherwise they are drawn."""
 
 
 Assign = Callable[[Pool, np.random.RandomState], Assignment]
@@ -54,7 +54,7 @@ class Split:
 
 
 def splitting(make: Callable[Arguments, Assign]) -> Callable[Arguments, Split]:
-    """Makes a split of a function that assigns, named after the function that made it."""
+    """Decorate a function that returns an `Assign`: it returns a `Split` with its name and settings instead."""
 
     @wraps(make)
     def named(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Split:
@@ -66,20 +66,20 @@ def splitting(make: Callable[Arguments, Assign]) -> Callable[Arguments, Split]:
 
 
 def check_part(what: str, part: float | None) -> None:
-    """Whether a fraction leaves something for training."""
+    """Refuse a fraction that leaves nothing for training."""
     if part is not None and not 0 <= part < 1:
         raise PartitaError(f"A {what} part of {part}: it must be at least 0 and below 1.")
 
 
 def check_least(least: int, **settings: float | None) -> None:
-    """Whether settings are numbers and large enough, as far as they are given."""
+    """Refuse settings that are below the least value, infinite or not a number; None is not given."""
     for name, value in settings.items():
         if value is not None and not least <= value < float("inf"):
             raise PartitaError(f"{name} = {value}: it must be a number of at least {least}.")
 
 
 def cut(rows: Rows, test: float, draw: np.random.RandomState) -> Share:
-    """One client's rows at random into train and test: floor of the training fraction, at least one for testing."""
+    """Cut one client's rows at random into train (rounded down) and test (at least one)."""
     check_part("test", test)
     order = draw.permutation(rows)
     training = min(int((1 - test) * len(order) + 1e-9), len(order) - 1)
@@ -87,7 +87,7 @@ def cut(rows: Rows, test: float, draw: np.random.RandomState) -> Share:
 
 
 def enough(pool: Pool, clients: int, each: int = 1, count: int | None = None) -> None:
-    """Whether there are samples for so many clients."""
+    """Refuse a number of clients for which there are too few samples."""
     available = len(pool) if count is None else count
     if clients < 1:
         raise PartitaError(f"{clients} clients: at least one is needed.")
@@ -99,7 +99,7 @@ def enough(pool: Pool, clients: int, each: int = 1, count: int | None = None) ->
 
 
 def dirichlet_shares(alpha: float, clients: int, draw: np.random.RandomState) -> npt.NDArray[np.float64]:
-    """A draw from Dirichlet(alpha). A tiny alpha, for which it has no number, gives one client everything."""
+    """A draw from Dirichlet(alpha). If a tiny alpha underflows, one client gets everything."""
     if not 0 < alpha < float("inf"):
         raise PartitaError(
             f"Dirichlet({alpha}): alpha must be above 0 and finite; small values make clients more different."
@@ -124,7 +124,7 @@ def by_class(pool: Pool, rows: Rows | None = None) -> list[Rows]:
 
 
 def top_up_(parts: list[Rows], least: int, draw: np.random.RandomState) -> int:
-    """Move samples at random from the largest to those below the minimum; returns how many."""
+    """Move samples at random from the largest clients to those below the minimum; return how many."""
     moved = 0
     for client in range(len(parts)):
         while (missing := least - len(parts[client])) > 0:

@@ -24,7 +24,7 @@ from .download import cache_folder
 from .pool import Array, Pool, Texts, count_classes, number_clients, targets_of
 
 TOKENIZER = 2
-"""Counted up when words_of or tokenize change, so that what was cached before is not used."""
+"""Increased whenever words_of or tokenize change, so that older files in the cache are not used."""
 WORTH_CACHING = 100_000
 """Characters; fewer are quicker to tokenise than to look up."""
 
@@ -59,7 +59,7 @@ def tokenize(texts: Iterable[str], *, characters: bool = False) -> Texts:
 
 
 def tokenize_once(texts: Sequence[str], *, characters: bool = False) -> Texts:
-    """As tokenize, but what was done before is read from the cache folder; a damaged file there is made anew."""
+    """Like tokenize, with a cache on disk; a damaged file there is replaced."""
     if sum(map(len, texts)) < WORTH_CACHING:
         return tokenize(texts, characters=characters)
     path = cache_folder() / "tokens" / f"{_key(texts, characters)}.npz"
@@ -82,7 +82,7 @@ def _key(texts: Sequence[str], characters: bool) -> str:
 
 
 def _write_tokens(path: Path, texts: Texts) -> None:
-    """Under another name first: who reads or writes at the same time never sees half a file."""
+    """Write under a temporary name first, so that no other process sees half a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     # As JSON, since numpy's arrays of text lose zero characters.
     words = np.frombuffer(json.dumps(list(texts.words)).encode(), dtype=np.uint8)
@@ -97,7 +97,7 @@ def _write_tokens(path: Path, texts: Texts) -> None:
 
 
 def _read_tokens(path: Path, count: int) -> Texts | None:
-    """What the cache holds, or nothing where it is absent, damaged or does not hold together."""
+    """What the cache holds, or None if the file is missing, damaged or inconsistent."""
     # A damaged file can raise almost anything; all of it means that it is of no use.
     with suppress(Exception):
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:

@@ -15,7 +15,7 @@ TAG = re.compile("<[^>]*>")
 
 
 def shared_files(name: str, folder: str, files: Sequence[str]) -> list[Remote]:
-    """These files of a folder, to be fetched into the data set's own; nobody publishes a hash of them."""
+    """These files of a shared folder, to be fetched into the data set's folder. Their hashes are not published."""
     places = [f"{name}/{file}" for file in files]
     page = read_page(FOLDER + folder, places)
     listed = {html.unescape(TAG.sub("", entry)).strip(): number for number, entry in ENTRY.findall(page)}

@@ -25,7 +25,7 @@ Example = dict[str, Values]
 
 
 def find_database(name: str, remote: Remote) -> Path:
-    """The database of a data set: as it stands, or unpacked from its archive, which is fetched at need."""
+    """The database of a data set, unpacked from its archive if needed, which is fetched if needed."""
     archive = Path(remote.name).name
     found = locate(name, archive.removesuffix(".lzma"), archive) or obtain([remote])[0]
     return found if found.suffix == ".sqlite" else unpacked(found)

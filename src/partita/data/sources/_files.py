@@ -73,7 +73,7 @@ class Tree:
             return content.decode()
 
     def files(self, folder: str) -> list[str]:
-        """The files that stand in a folder, in order."""
+        """The files in a folder, sorted."""
         if self._archive is None:
             base = self.path / folder
             return [f"{folder}/{each}" for each in sorted(os.listdir(base))] if base.is_dir() else []
@@ -81,7 +81,7 @@ class Tree:
 
 
 def plain(name: str, where: Path | str) -> str:
-    """A name that stays below the folder it is looked up in."""
+    """Return the name of a file below a folder; refuse a name that leads elsewhere."""
     path = PurePosixPath(name)
     if not name or path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name:
         raise PartitaError(f"{where} names the file {name!r}, which is not a path below the data's folder.")
@@ -113,7 +113,7 @@ def tar_files(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, 
 
 
 def unpacked(path: Path) -> Path:
-    """The file that a .lzma file holds, beside it; it gets its name only when it is whole."""
+    """Unpack a .lzma file beside it; the result gets its name only when it is complete."""
     target = path.with_suffix("")
     with alone(target):
         if not target.exists():

@@ -122,7 +122,7 @@ def _check_space(folder: Path, needed: int) -> None:
 
 
 def _listed(lists: Tree) -> dict[str, str]:
-    """Every listed picture's path by its file name; test pictures too, lest somebody must download all that again."""
+    """Every listed picture's path by its file name; also of test pictures, to spare another download for them."""
     pictures = {}
     for table in (TABLE, TEST):
         where = f"{lists.path}: {table}"
@@ -133,7 +133,7 @@ def _listed(lists: Tree) -> dict[str, str]:
 
 
 def _obtain_archive(number: int, report: Report) -> Path:
-    """An archive that somebody put in place, or else fetched and checked."""
+    """An archive that is already in a data folder, or else is fetched and checked."""
     name = f"gldv2/{_name(number)}"
     if found := find(name):
         return found
@@ -150,7 +150,7 @@ def _obtain_archive(number: int, report: Report) -> Path:
 
 
 def _keep(archive: Path, pictures: Mapping[str, str], folder: Path) -> None:
-    """Write the listed pictures of an archive where their names in the lists say, whatever the archive says."""
+    """Write the listed pictures of an archive to the paths in the lists; paths in the archive do not count."""
     for name, content in tar_files(archive, lambda name: PurePosixPath(name).name in pictures):
         target = folder / pictures[PurePosixPath(name).name]
         try:

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from ...core.objectives import Problem
 from ...errors import PartitaError
-from ..arrays import Units, blaming, read_npz
+from ..arrays import Units, naming, read_npz
 from ..checksums import verified
 from ..download import find
 from ..pool import Pool
@@ -21,23 +21,23 @@ def stored(
     classes: int | None = None,
     shape: tuple[int, ...] | None = None,
 ) -> Pool | None:
-    """What NAME.npz holds, if there is such a file; rows of another shape are an error."""
+    """Read NAME.npz, if there is such a file; rows of another shape are an error."""
     path = find(f"{file or name}.npz")
     if path is None:
         return None
     pool = read_npz(path, name=name, kind=kind, text=text, classes=classes)
-    with blaming(path):
+    with naming(path):
         check_shape(pool, shape)
     return pool
 
 
 def check_shape(pool: Pool, shape: tuple[int, ...] | None) -> None:
-    """Whether rows are of the shape that a data set of this name has."""
+    """Refuse rows that do not have the shape of this data set."""
     if shape is not None and isinstance(pool.inputs, Tensor) and pool.inputs.shape[1:] != shape:
         raise PartitaError(f"rows of {pool.name} have shape {shape}, but these have {tuple(pool.inputs.shape[1:])}.")
 
 
 def locate(name: str, *candidates: str) -> Path | None:
-    """The first that stands in the data set's own folder within a data folder, or in a data folder itself."""
+    """The first candidate that exists in the data set's folder within a data folder, or in a data folder itself."""
     found = find(*(f"{name}/{each}" for each in candidates), *candidates)
     return verified(found) if found and found.is_file() else found

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from ...errors import PartitaError
-from ..arrays import Units, blaming
+from ..arrays import Units, naming
 from ..pool import Pool
 from ..text import text_pool
 from ._tables import number_labels, rows_of
@@ -33,7 +33,7 @@ def csv_text(
     if not rows:
         raise PartitaError(f"{path} has no rows.")
     labels, classes = number_labels([row[len(text_columns)] for row in rows]) if label_column else (None, None)
-    with blaming(path):
+    with naming(path):
         return text_pool(
             files[0].name.split(".")[0],
             [" ".join(row[: len(text_columns)]) for row in rows],

@@ -15,8 +15,9 @@ from ._images import Gray, normalize
 from ._leaf import User, leaf_folder, read_leaf
 from ._named import stored
 
-# TensorFlow Federated serves LEAF's images by writer. It publishes no checksum; size and SHA-256 are those that a
-# public replication recorded in July 2026.
+# TensorFlow Federated serves LEAF's images by writer and publishes no checksum of them. Size and SHA-256 are from the
+# notes of a public replication (July 2026), not from the publisher: they show that everybody gets the same file as that
+# replication, not that it is the file that was published.
 DATABASE = Remote(
     "femnist/emnist_all.sqlite.lzma",
     "https://storage.googleapis.com/tff-datasets-public/emnist_all.sqlite.lzma",

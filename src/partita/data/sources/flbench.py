@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from ...errors import PartitaError
-from ..arrays import blaming, load_npy
+from ..arrays import load_npy, naming
 from ..datasets import owners_of
 from ..pool import Array, Pool, Texts, number_clients, pool
 from ._files import read_bytes
@@ -30,7 +30,7 @@ def flbench(*, path: str) -> Pool:
         raise PartitaError(f"There is no folder {root}.")
     everything = _everything(root)
     file = root / "partition.pkl"
-    with blaming(file):
+    with naming(file):
         clients = _clients(file)
         rows, owners = owners_of(
             [[row for each in roles.values() for row in each] for roles in clients], len(everything)
@@ -51,7 +51,7 @@ def flbench(*, path: str) -> Pool:
 def _everything(root: Path) -> Pool:
     if (root / "data.npy").exists():
         data, targets = load_npy(root / "data.npy"), load_npy(root / "targets.npy")
-        with blaming(root):
+        with naming(root):
             return pool(root.name, _images(data, root.name), targets)
     if root.name in SOURCES:
         return SOURCES[root.name]()

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...core.objectives import Problem
 from ...errors import PartitaError
-from ..arrays import Units, assemble, blaming, load_npz, stack
+from ..arrays import Units, assemble, load_npz, naming, stack
 from ..pool import Array, Pool
 
 
@@ -29,7 +29,7 @@ def folder(*, path: str, kind: Problem = "classification", text: Units = "words"
         what: stack([(f"{file}: {what}{suffix}", arrays[file][what + suffix]) for file, suffix in parts])
         for what in "xy"
     }
-    with blaming(root):
+    with naming(root):
         return assemble(
             root.name,
             joined["x"],

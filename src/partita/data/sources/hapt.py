@@ -21,7 +21,7 @@ ARCHIVE = Remote(
 FOLDERS = ("RawData", "HAPT Data Set/RawData")
 WINDOW, STEP = 128, 64
 ACTIVITIES = 6
-"""Numbers 7 to 12 are changes of posture, which last too short."""
+"""Activities 7 to 12 are changes of posture, which are too short for a window."""
 
 
 def hapt() -> Pool:

@@ -1,6 +1,6 @@
 """MNIST. LeCun, Bottou, Bengio, Haffner, 1998."""
 
-from ..arrays import blaming
+from ..arrays import naming
 from ..download import Remote, find, obtain
 from ..pool import Pool
 from ._files import read_bytes
@@ -30,9 +30,9 @@ def mnist(*, normalization: Gray = "half") -> Pool:
 
 
 def read_part(file: str) -> Bytes:
-    """One of the four official files, from where it stands or fetched."""
+    """Read one of the four official files; fetch it if it is missing."""
     # A data folder itself comes last: other sets use the same file names.
     names = [f"{folder}{file}{end}" for folder in ("mnist/", "MNIST/raw/", "") for end in ("", ".gz")]
     path = find(*names) or obtain([Remote(f"mnist/{file}.gz", f"{HOME}{file}.gz", FILES[file])])[0]
-    with blaming(path):
+    with naming(path):
         return parse_idx(read_bytes(path), path, 3 if "images" in file else 1)

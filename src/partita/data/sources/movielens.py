@@ -7,7 +7,7 @@ import numpy as np
 from torch import Tensor
 
 from ...errors import PartitaError
-from ..arrays import blaming
+from ..arrays import naming
 from ..download import Remote, obtain
 from ..pool import Pool, pool
 from ._files import Tree
@@ -54,5 +54,5 @@ def _pool(path: Path, rows: Rows) -> Pool:
         except ValueError as problem:
             raise PartitaError(f"{path}, line {line}: {problem}.") from problem
     numbers = np.unique(np.array(films, dtype=np.int64), return_inverse=True)[1]
-    with blaming(path):
+    with naming(path):
         return pool("movielens", numbers, np.array(ratings), kind="regression", clients=np.array(people))

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from ...errors import PartitaError
-from ..arrays import blaming, reading, stack
+from ..arrays import naming, reading, stack
 from ..pool import Array, Pool, pool
 from ._pickles import load_pickled_npz
 
@@ -29,7 +29,7 @@ def pfllib(*, path: str) -> Pool:
     files = [root / role / f"{client}.npz" for client in clients for role in ("train", "test")]
     parts = [_client(file) for file in files]
     counts = [len(y) for _, y in parts]
-    with blaming(root):
+    with naming(root):
         return pool(
             root.name,
             stack([(f"{file}: x", x) for file, (x, _) in zip(files, parts, strict=True)]),

@@ -40,7 +40,7 @@ def flwr(*, partitioner: str = "DirichletPartitioner", options: object = None, t
 
 
 def _names(parts: list[Rows], pool: Pool) -> list[str]:
-    """Where every part is one client of the data, and each another, their names."""
+    """The names of clients, if every part is the data of another client."""
     if pool.clients is not None:
         owners = [np.unique(pool.clients.numpy()[part]).tolist() for part in parts]
         if all(len(each) == 1 for each in owners) and len({each[0] for each in owners}) == len(parts):

@@ -11,7 +11,7 @@ from ..split import Assign, Assignment, Rows, Share, splitting
 
 @splitting
 def manifest(*, path: str) -> Assign:
-    """The very rows, roles and newcomers of a manifest file, for the same data."""
+    """Rows, roles and newcomers as in a manifest file, for the same data."""
 
     def assign(pool: Pool, draw: np.random.RandomState) -> Assignment:
         body = manifests.read(Path(path), pool)

@@ -27,7 +27,7 @@ from partita.simulation.experiment import Experiment
 from partita.simulation.jobs import Job, Train, jobs
 from partita.simulation.setup import Setup
 from partita.tensors import Tensors
-from small import run
+from simulation.small import run
 from toys import small_federation, small_network
 
 

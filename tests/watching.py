@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -91,7 +91,7 @@ def named_memory(pid: int) -> list[str]:
 
 @contextmanager
 def script(
-    folder: Path, text: str, *, workers: int = 2, how: str = "file", **environment: str
+    folder: Path, text: str, *, workers: int = 2, how: str = "file", environment: Mapping[str, str] | None = None
 ) -> Iterator[subprocess.Popen[str]]:
     """A program in a session of its own that works in a folder: a file, what is read from stdin, or an argument.
 
@@ -100,7 +100,6 @@ def script(
     path = folder / "script.py"
     path.write_text(text, encoding="utf-8")
     arguments = {"file": [str(path)], "stdin": ["-"], "argument": ["-c", text]}[how]
-    tests = Path(__file__).parent
     process = subprocess.Popen(
         [sys.executable, *arguments],
         cwd=folder,
@@ -108,8 +107,8 @@ def script(
             **os.environ,
             "PARTITA_WORKERS": str(workers),
             MARK: str(folder),
-            "PYTHONPATH": os.pathsep.join(map(str, [Path(partita.__file__).parents[1], tests, tests / "simulation"])),
-            **environment,
+            "PYTHONPATH": os.pathsep.join(map(str, [Path(partita.__file__).parents[1], Path(__file__).parent])),
+            **(environment or {}),
         },
         stdin=subprocess.PIPE if how == "stdin" else subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -14,13 +14,12 @@ from typing import Any
 import pytest
 import torch
 from hypothesis import given, strategies as st
-from small import run
 
 from laws.methods import ALGORITHMS
 from partita.algorithms.fedavg import fedavg
 from partita.core.client import Client
 from partita.core.phases import Phase
-from partita.engine.fast import FastEngine
+from partita.engine import fast
 from partita.randomness import Moment
 from partita.simulation import jobs as division
 from partita.simulation.executors._pool import AHEAD, Queue
@@ -28,6 +27,7 @@ from partita.simulation.experiment import Experiment
 from partita.simulation.jobs import Job, Train, jobs
 from partita.simulation.setup import Setup
 from partita.tensors import Tensors
+from simulation.small import run
 from toys import small_federation, small_network
 
 
@@ -131,4 +131,4 @@ def signing(phase: Phase, clients: Sequence[Client], tensors: Sequence[Tensors],
         time.sleep(0.05)
         with (place / "log").open("a") as log:
             log.write(f"{client.id} {os.getpid()}\n")
-    return FastEngine()(phase, clients, tensors)
+    return fast.run_phase(phase, clients, tensors)

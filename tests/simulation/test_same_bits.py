@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,11 +24,11 @@ from partita.algorithms.lg_fedavg import lg_fedavg
 from partita.core.algorithm import Algorithm
 from partita.core.optimizers import adam
 from partita.core.samples import Samples
-from partita.core.server import Averaging
 from partita.data.federation import federate
 from partita.data.pool import pool
 from partita.data.splits.dirichlet import dirichlet
 from partita.models.mlp import mlp
+from partita.servers.averaging import averaging
 from partita.simulation import jobs
 from partita.simulation.executor import CarryOut, Executor, executor_of
 from partita.simulation.executors.inline import Inline
@@ -36,7 +37,7 @@ from partita.simulation.experiment import Pretraining
 from partita.simulation.jobs import ClientResult, Job
 from partita.simulation.setup import Setup
 from partita.tensors import Tensors
-from small import DATA, Wide, run
+from simulation.small import DATA, Wide, run
 from toys import small_network
 from watching import nothing_left, output, script
 
@@ -81,7 +82,7 @@ warnings.simplefilter("ignore")
 import torch
 torch.set_num_threads(1)
 from laws.methods import ALGORITHMS
-from test_same_bits import all_bits
+from simulation.test_same_bits import all_bits
 if __name__ == "__main__":
     print(json.dumps({name: all_bits(name, "inline") for name in ALGORITHMS}))
 """
@@ -90,8 +91,8 @@ if __name__ == "__main__":
 def test_the_seed_of_hashes_does_not_matter(tmp_path: Path) -> None:
     """Of what a process iterates over in the order of a set, nothing reaches a number, nor the order of names."""
     with (
-        script(tmp_path, HASHES, PYTHONHASHSEED="1") as first,
-        script(tmp_path, HASHES, PYTHONHASHSEED="2") as second,
+        script(tmp_path, HASHES, environment={"PYTHONHASHSEED": "1"}) as first,
+        script(tmp_path, HASHES, environment={"PYTHONHASHSEED": "2"}) as second,
     ):
         one, other = json.loads(output(first)), json.loads(output(second))
     assert set(one) == set(ALGORITHMS)
@@ -128,12 +129,12 @@ def test_clients_that_are_absent_work_too() -> None:
         (lg_fedavg(), {"pretrain": Pretraining(fedavg(), 3)}),
         (fedamp(alpha=0.2, sigma=1.0), {}),
         (fedbabu(epochs=2), {"buffers": "local"}),
-        (fedavg(), {"server": Averaging(adam(0.05))}),
+        (fedavg(), {"server": averaging(optimizer=adam(0.05))}),
     ],
     ids=["pretrain", "norm", "babu", "adam"],
 )
 def test_experiments_with_their_stages(
-    algorithm: Algorithm, options: dict[str, object], monkeypatch: pytest.MonkeyPatch
+    algorithm: Algorithm, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = []
     for workers in ("1", "2", "3"):

@@ -1,0 +1,188 @@
+"""What goes wrong in a worker is told as if it had gone wrong here, and nothing is left behind."""
+
+import sys
+import threading
+import types
+from multiprocessing import spawn
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch import Tensor
+
+from partita.algorithms.fedavg import fedavg
+from partita.core.optimizers import SGD
+from partita.errors import DivergedError, PartitaError
+from partita.simulation.executors import _transport
+from partita.simulation.executors._pool import Pool
+from partita.simulation.executors.processes import Processes
+from partita.simulation.experiment import Experiment
+from partita.simulation.rounds import Checkpoint, rounds
+from partita.simulation.setup import Setup
+from simulation.small import DATA, OPTIONS, Wide, run
+from toys import small_network
+from watching import nothing_left, output, script
+
+
+class Stubborn(Exception):
+    """It cannot be made again from its pickle."""
+
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__(f"{first} and {second}")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_loss_that_diverges(workers: int) -> None:
+    with pytest.raises(DivergedError, match=r"of client \d became .* in round 1"):
+        run(fedavg(optimizer=SGD(1e200), epochs=3), f"processes:{workers}")
+
+
+def test_where_it_went_wrong_is_told() -> None:
+    with nothing_left(), pytest.raises(DivergedError) as caught:
+        run(fedavg(optimizer=SGD(1e200), epochs=3), "processes:2")
+    assert "in a worker" in str(caught.value.__cause__)
+    assert "engine/" in str(caught.value.__cause__)
+
+
+class Raising:
+    """A loss that raises an exception."""
+
+    def __init__(self, problem: BaseException) -> None:
+        self.problem = problem
+
+    def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        raise self.problem
+
+
+def of_nowhere() -> Exception:
+    class Nowhere(Exception):
+        def __reduce__(self) -> Any:
+            raise TypeError("not this one")
+
+    return Nowhere("left and right")
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+@pytest.mark.parametrize(
+    ("problem", "kind", "text"),
+    [
+        (ZeroDivisionError("by hand"), ZeroDivisionError, "^by hand$"),
+        (PartitaError("In words."), PartitaError, "^In words.$"),
+        (OSError("no connection"), OSError, "^no connection$"),
+        (EOFError("no end"), EOFError, "^no end$"),
+        (SystemExit("enough"), SystemExit, "^enough$"),
+        (Stubborn("left", "right"), RuntimeError, "Stubborn: left and right"),
+        (of_nowhere(), RuntimeError, "Nowhere: left and right"),
+    ],
+    ids=["known", "ours", "of the system", "of a file", "exit", "stubborn", "of nowhere"],
+)
+def test_exceptions_reach_the_caller(problem: BaseException, kind: type[BaseException], text: str, start: str) -> None:
+    if start == "spawn" and kind not in (ZeroDivisionError, OSError):
+        pytest.skip("one of each will do where every worker takes seconds to start")
+    with nothing_left(), pytest.raises(kind, match=text) as caught:
+        run(fedavg(), Processes(2, start), loss=Raising(problem))  # type: ignore[arg-type]
+    assert "__call__" in str(caught.value.__cause__)
+
+
+@pytest.mark.parametrize("which", [1, 2])
+def test_no_worker_is_left_when_another_cannot_be_started(monkeypatch: pytest.MonkeyPatch, which: int) -> None:
+    """As where the system allows no more processes."""
+    real, calls = Pool._start, iter(range(9))
+
+    def start(self: Any) -> Any:
+        if next(calls) == which:
+            raise BlockingIOError("Resource temporarily unavailable")
+        return real(self)
+
+    monkeypatch.setattr(Pool, "_start", start)
+    with nothing_left(), pytest.raises(BlockingIOError):
+        run(fedavg(), "processes:3")
+
+
+def test_an_experiment_that_cannot_be_packed_is_refused_at_once() -> None:
+    lock = threading.Lock()
+
+    def loss(outputs: Tensor, targets: Tensor) -> Tensor:
+        with lock:
+            return outputs.sum()
+
+    words = r"cannot be sent to worker processes \(TypeError: .*lock.*\).*--on inline"
+    with nothing_left(), pytest.raises(PartitaError, match=words):
+        run(fedavg(), Processes(2, "spawn"), loss=loss)
+
+
+def test_what_a_worker_cannot_import_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module that exists in this process alone."""
+    module = types.ModuleType("only_here")
+    exec("from torch.nn.functional import cross_entropy\ndef loss(o, t): return cross_entropy(o, t)", vars(module))
+    monkeypatch.setitem(sys.modules, "only_here", module)
+    words = r"A worker process cannot load the experiment \(ModuleNotFoundError: No module named 'only_here'\)"
+    with nothing_left(), pytest.raises(PartitaError, match=words):
+        run(fedavg(), Processes(2, "spawn"), loss=module.loss)
+
+
+def test_a_worker_that_does_not_start_is_not_started_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A Python that ends at once, as where its installation is broken; its own words are on the terminal."""
+    broken = tmp_path / "python"
+    broken.write_text(f"#!/bin/sh\necho started >> {tmp_path}/log\necho broken installation >&2\nexit 3\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr(spawn, "_python_exe", str(broken).encode())
+    words = r"A worker process could not start: it ended with exit code 3, and its own message is above"
+    with nothing_left(), pytest.raises(PartitaError, match=words):
+        run(fedavg(), Processes(2, "spawn"))
+    assert "broken installation" in capfd.readouterr().err
+    assert (tmp_path / "log").read_text().count("started") <= 2, "each once"
+
+
+def test_nothing_is_left_where_memory_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(_transport, "_bytes", full)
+    with nothing_left(), pytest.raises(PartitaError, match=r"no room for \d+ MB"):
+        run(fedavg(), "processes:2", model=Wide())
+
+
+def test_a_stage_that_is_done_starts_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = Experiment(fedavg(), small_network(), DATA, **OPTIONS)
+    setup = Setup.of(experiment, experiment.stages[-1], {})
+    *_, last = rounds(setup, Processes(1), {})
+    monkeypatch.setattr(Pool, "__init__", lambda *_: pytest.fail("workers were started"))
+    assert list(rounds(setup, Processes(2), {}, Checkpoint(2, last.state))) == []
+    with pytest.raises(BaseException, match="workers were started"):
+        list(rounds(setup, Processes(2), {}, Checkpoint(1, last.state)))
+
+
+def test_workers_end_with_rounds_that_are_not_asked_for() -> None:
+    experiment = Experiment(fedavg(), small_network(), DATA, **OPTIONS)
+    with nothing_left():
+        some = rounds(Setup.of(experiment, experiment.stages[-1], {}), Processes(2), {})
+        next(some)
+        some.close()
+
+
+GIVEN_BACK = """
+import os, torch
+from partita.algorithms.fedavg import fedavg
+from simulation.small import run
+
+def held():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE") >> 20
+
+for on in ("inline", "processes:2"):
+    run(fedavg(), on)
+    before = held()
+    large = torch.ones(100 << 18)
+    assert held() > before + 90, "100 MB"
+    del large
+    assert held() < before + 10, on
+"""
+
+
+def test_this_process_gives_memory_back_as_before(tmp_path: Path) -> None:
+    """Its allocator is the user's; workers are processes of their own."""
+    with script(tmp_path, GIVEN_BACK) as process:
+        output(process)

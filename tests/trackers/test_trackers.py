@@ -4,22 +4,26 @@ import os
 import sys
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
-from partita.experiment.experiment import make
-from partita.runs.run import resume, start
 from typer.testing import CliRunner
 
 from partita.cli.main import app
 from partita.data.pool import Pool, pool
 from partita.errors import PartitaError
 from partita.evaluation.scores import Record
-from partita.runs.store import Store
-from partita.simulation.result import Progress, Result
+from partita.experiment.description import describe_experiment
+from partita.experiment.files import make, trusted
+from partita.runs.session import Session
+from partita.runs.stored import StoredRun, read_run
+from partita.simulation.events import Event, OnEvent, RoundEnded
+from partita.simulation.executor import executor_of
+from partita.simulation.experiment import Experiment
+from partita.simulation.simulate import run_stages
 from partita.simulation.traffic import Traffic
 from partita.trackers.tensorboard import tensorboard
 from partita.trackers.tracker import About, Tracker, flat
@@ -41,6 +45,30 @@ SETTINGS: dict[str, Any] = {
     "rounds": 4,
     "evaluate_every": 2,
 }
+
+
+def experiment(**changes: Any) -> Experiment:
+    return make(trusted({**SETTINGS, **changes}))
+
+
+def start(folder: Path, given: list[str], *others: OnEvent, commit_every: int = 1) -> StoredRun:
+    """A run with trackers, and others that are told after them."""
+    with Session.start(experiment(), folder, commit_every=commit_every) as session:
+        go_on(session, given, *others)
+    return read_run(folder)
+
+
+def resume(folder: Path, given: list[str]) -> StoredRun:
+    with Session.open(folder, experiment()) as session:
+        go_on(session, given)
+    return read_run(folder)
+
+
+def go_on(session: Session, given: list[str], *others: OnEvent) -> None:
+    with tracking(given, session.experiment, session) as tracked:
+        session.on_event = both(tracked, *others)
+        session.run()
+
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 
@@ -91,7 +119,6 @@ def failing(monkeypatch: pytest.MonkeyPatch, deed: str) -> list[str]:
 
 def test_numbers_by_hand() -> None:
     """Clients 0 and 1 have 3 of 4 and 1 of 2 right: 4 of 6 together, 0.625 in the mean, 0.125 around it."""
-    data = types.SimpleNamespace(newcomers=frozenset({2}))
     records = [
         Record(6, 0, "before_local", "test", 4, 3, 1.0),
         Record(6, 1, "before_local", "test", 2, 1, 1.0),
@@ -100,10 +127,9 @@ def test_numbers_by_hand() -> None:
         Record(6, 0, "after_local", "test", 4, 4, 1.0),
     ]
     traffic = [Traffic(6, 0, "body", 100, 40), Traffic(6, 0, "head", 10, 4), Traffic(6, 1, "body", 1000, 400)]
-    progress = Progress(
-        6, 9, 1.5, "accuracy", None, cast(Result, types.SimpleNamespace(data=data)), 2, {}, records, traffic
-    )
-    found = numbers("run", progress)
+    ended = RoundEnded("run", 6, 9, 1.5, 2, "accuracy", None, {}, {}, records, traffic)
+    newcomers = frozenset({2})
+    found = numbers(ended, newcomers)
     assert {
         name: found[f"test/before_local/accuracy_{name}"] for name in ("micro", "macro", "std", "worst_decile")
     } == {
@@ -117,7 +143,7 @@ def test_numbers_by_hand() -> None:
     assert found["newcomers/test/before_local/accuracy_macro"] == 0.2
     assert [found[key] for key in ("seconds", "participants", "bytes/down", "bytes/up")] == [1.5, 2, 1110, 444]
     assert len(found) == 4 + 4 * 4
-    assert set(numbers("pretrain", progress)) == {f"pretrain/{name}" for name in found}
+    assert set(numbers(replace(ended, stage="pretrain"), newcomers)) == {f"pretrain/{name}" for name in found}
 
 
 def test_settings_by_dotted_key() -> None:
@@ -127,59 +153,56 @@ def test_settings_by_dotted_key() -> None:
 
 def test_a_run_is_told_from_start_to_end(told: Told) -> None:
     folder = Path("runs/mine")
-    with tracking(["plain:there", "plain:there"], SETTINGS, folder) as on_round:
-        result = start(SETTINGS, folder, on_round=on_round)
+    run = start(folder, ["plain:there", "plain:there"])
     (about,) = told.about
     assert (about.name, about.place, about.folder, about.before) == ("runs_mine", "there", folder, None)
-    assert about.settings == SETTINGS
+    assert about.settings == describe_experiment(experiment())
     assert (told.steps, told.closed) == ([1, 2, 3, 4], ["done"])
     # Scores only where they were measured.
     assert [len(found) > 4 for _, found in told.logged] == [False, True, False, True]
-    assert told.logged[-1][1]["test/before_local/accuracy_macro"] == result.accuracy().macro
-    assert told.logged[0][1]["bytes/up"] == sum(each.up for each in result.traffic if each.round == 1)
-    with Store.open(folder) as store:
-        assert store.about["trackers"] == {"plain:there": "run-1"}
+    assert told.logged[-1][1]["test/before_local/accuracy_macro"] == run.summaries()["before_local"].macro
+    assert told.logged[0][1]["bytes/up"] == sum(each.up for each in run.traffic if each.round == 1)
+    assert run.record.trackers == {"plain:there": "run-1"}
 
 
 @pytest.mark.parametrize("interval", [1, 3])
 def test_a_resumed_run_is_the_same_to_the_tracker(told: Told, interval: int) -> None:
     folder = Path("runs/mine")
-    with pytest.raises(KeyboardInterrupt), tracking(["plain"], SETTINGS, folder) as on_round:
-        start(SETTINGS, folder, interval=interval, on_round=both(on_round, stop_after(2)))
-    with tracking(["plain"], folder=folder) as on_round:
-        resume(folder, on_round=on_round)
+    with pytest.raises(KeyboardInterrupt):
+        start(folder, ["plain"], stop_after(2), commit_every=interval)
+    resume(folder, ["plain"])
     assert (told.steps, told.closed) == ([1, 2, 3, 4], ["interrupted", "done"])
     first, second = told.about
     assert (second.before, second.first, second.settings, second.name) == ("run-1", 3, first.settings, first.name)
 
 
-def both(*told: Callable[[str, Progress], None]) -> Callable[[str, Progress], None]:
-    def tell(stage: str, progress: Progress) -> None:
+def both(*told: OnEvent) -> OnEvent:
+    def tell(event: Event) -> None:
         for each in told:
-            each(stage, progress)
+            each(event)
 
     return tell
 
 
-def stop_after(last: int) -> Callable[[str, Progress], None]:
-    def stop(stage: str, progress: Progress) -> None:
-        if progress.round == last:
+def stop_after(last: int) -> OnEvent:
+    def stop(event: Event) -> None:
+        if isinstance(event, RoundEnded) and event.round == last:
             raise KeyboardInterrupt
 
     return stop
 
 
 def test_rounds_are_counted_on_from_pretraining(told: Told) -> None:
-    settings = {**SETTINGS, "pretrain": {"algorithm": "fedavg", "rounds": 2}}
-    with tracking(["plain"], settings) as on_round:
-        make(settings).run(on_round)
+    made = experiment(pretrain={"algorithm": "fedavg", "rounds": 2})
+    with tracking(["plain"], made) as tracked:
+        run_stages(made, executor_of("inline"), tracked)
     assert told.steps == [1, 2, 3, 4, 5, 6]
     assert ["pretrain/seconds" in found for _, found in told.logged] == [True, True, *[False] * 4]
-    assert told.about[0].name.startswith(f"fedper-{__name__}_tiny-")
+    assert told.about[0].name.startswith("fedper-tiny-")
 
 
 def test_a_failed_run_says_so(told: Told) -> None:
-    with pytest.raises(ValueError, match="lost"), tracking(["plain"], SETTINGS):
+    with pytest.raises(ValueError, match="lost"), tracking(["plain"], experiment()):
         raise ValueError("the data are lost")
     assert told.closed == ["failed: the data are lost"]
 
@@ -191,24 +214,21 @@ def test_a_failed_run_says_so(told: Told) -> None:
 def test_a_tracker_that_fails_does_not_end_the_run(
     told: Told, monkeypatch: pytest.MonkeyPatch, deed: str, asked: list[str]
 ) -> None:
-    right = start(SETTINGS, Path("runs/right"))
+    right = start(Path("runs/right"), [])
     calls = failing(monkeypatch, deed)
     message = f"The tracker broken:x failed .*the run goes on: no {deed}"
-    with (
-        pytest.warns(UserWarning, match=message) as caught,
-        tracking(["broken:x", "plain"], SETTINGS, Path("runs/mine")) as on_round,
-    ):
-        result = start(SETTINGS, Path("runs/mine"), on_round=on_round)
+    with pytest.warns(UserWarning, match=message) as caught:
+        run = start(Path("runs/mine"), ["broken:x", "plain"])
     assert (len(caught), calls) == (1, asked)
-    assert result.records == right.records
+    assert run.records == right.records
     assert (told.steps, told.closed) == ([1, 2, 3, 4], ["done"])
 
 
 def test_unknown_trackers_are_named_before_anything_is_run(told: Told) -> None:
     message = r"Unknown tracker 'tensorbord'\. Did you mean 'tensorboard'"
-    with pytest.raises(PartitaError, match=message), tracking(["plain", "tensorbord"], SETTINGS):
+    with pytest.raises(PartitaError, match=message), tracking(["plain", "tensorbord"], experiment()):
         pytest.fail("it was run")
-    assert len(told.closed) == 1
+    assert told.about == []
 
 
 @pytest.mark.parametrize(
@@ -216,7 +236,7 @@ def test_unknown_trackers_are_named_before_anything_is_run(told: Told) -> None:
 )
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, name: str, package: str) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(PartitaError, match=r"pip install 'partita\[track\]'"), tracking([name], SETTINGS):
+    with pytest.raises(PartitaError, match=r"pip install 'partita\[track\]'"), tracking([name], experiment()):
         pytest.fail("it was run")
 
 
@@ -234,7 +254,7 @@ def ask(*arguments: str) -> str:
 def test_trackers_are_options(told: Told) -> None:
     ask("run", "-o", "runs/a", "--track", "plain", "--track", "plain:b")
     assert told.steps == [1, 1, 2, 2]
-    ask("resume", "runs/a", "--track", "plain")
+    ask("resume", "runs/a", "--track", "plain", "--trust")
     assert [each.before for each in told.about] == [None, None, "run-1"]
     assert told.closed == ["done"] * 3
     ask("run", "--no-save", "--track", "plain")
@@ -245,10 +265,10 @@ def test_trackers_are_options(told: Told) -> None:
 
 
 def test_seeds_that_are_done_are_continued(told: Told) -> None:
-    for seeds in ("1", "2"):
-        ask("run", "--seeds", "2", "-o", "runs/s", "--track", "plain", "--seed", seeds)
-    assert [each.name for each in told.about] == ["runs_s_seed-1", "runs_s_seed-2", "runs_s_seed-2", "runs_s_seed-3"]
-    assert [each.before for each in told.about] == [None, None, "run-2", None]
+    for seeds in ("2", "3"):
+        ask("run", "--seeds", seeds, "-o", "runs/s", "--track", "plain")
+    assert [each.name for each in told.about] == [f"runs_s_seed-{seed}" for seed in (0, 1, 0, 1, 2)]
+    assert [each.before for each in told.about] == [None, None, "run-1", "run-2", None]
 
 
 def test_a_run_that_is_refused_leaves_the_other_alone(told: Told) -> None:
@@ -267,7 +287,7 @@ def test_help_has_examples() -> None:
 
 
 @dataclass
-class Experiment:
+class Known:
     experiment_id: str
 
 
@@ -280,8 +300,8 @@ class Client:
     def __init__(self, tracking_uri: str | None = None, registry_uri: str | None = None) -> None:
         self.calls.append(("open", tracking_uri))
 
-    def get_experiment_by_name(self, name: str) -> Experiment | None:
-        return Experiment("5") if name in self.experiments else None
+    def get_experiment_by_name(self, name: str) -> Known | None:
+        return Known("5") if name in self.experiments else None
 
     def create_experiment(self, name: str) -> str:
         self.experiments.append(name)
@@ -350,7 +370,7 @@ def test_mlflow(calls: list[tuple[str, Any]]) -> None:
     assert calls[-2:] == [("tag", ("abc", "status", "done")), ("set_terminated", ("abc", "FINISHED"))]
     assert os.environ[RETRIES] == "2", "a server that is not there holds a run up for seconds, not minutes"
     calls.clear()
-    ask("resume", "runs/a", "--track", "mlflow:sqlite:///m.db")
+    ask("resume", "runs/a", "--track", "mlflow:sqlite:///m.db", "--trust")
     assert calls == [
         ("open", "sqlite:///m.db"),
         ("update_run", ("abc", "RUNNING")),
@@ -362,13 +382,14 @@ def test_mlflow(calls: list[tuple[str, Any]]) -> None:
 @pytest.mark.parametrize(("problem", "status"), [(KeyboardInterrupt(), "KILLED"), (ValueError("x"), "FAILED")])
 def test_mlflow_is_told_how_a_run_ended(calls: list[tuple[str, Any]], problem: BaseException, status: str) -> None:
     Client.experiments.append("partita")
-    long = {**SETTINGS, **{f"setting_{at}": "x" * 9999 for at in range(150)}}
-    with pytest.raises(type(problem)), tracking(["mlflow"], long):
+    long = {f"group_{at}": ("x" * 9999, "*.weight") for at in range(150)}
+    made = replace(experiment(), groups=long)
+    with pytest.raises(type(problem)), tracking(["mlflow"], made):
         raise problem
     assert calls[0] == ("open", None)
     assert calls[-1] == ("set_terminated", ("abc", status))
-    assert {len(value[1]) for name, value in calls if name == "param" and value[0].startswith("setting")} == {500}
-    assert len([name for name, _ in calls if name == "param"]) == 150 + len(flat(SETTINGS))
+    assert {len(value[1]) for name, value in calls if name == "param" and value[0].startswith("groups")} == {500}
+    assert len([name for name, _ in calls if name == "param"]) == 150 + len(flat(describe_experiment(experiment())))
 
 
 def test_wandb(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -399,11 +420,10 @@ def test_wandb(monkeypatch: pytest.MonkeyPatch) -> None:
         return Run(id or "xyz")
 
     module(monkeypatch, "wandb", init=init)
-    with pytest.raises(KeyboardInterrupt), tracking(["wandb"], SETTINGS, Path("runs/a")) as on_round:
-        start(SETTINGS, Path("runs/a"), on_round=both(on_round, stop_after(1)))
-    with tracking(["wandb"], folder=Path("runs/a")) as on_round:
-        resume(Path("runs/a"), on_round=on_round)
-    same = {"project": "partita", "name": "runs_a", "config": SETTINGS}
+    with pytest.raises(KeyboardInterrupt):
+        start(Path("runs/a"), ["wandb"], stop_after(1))
+    resume(Path("runs/a"), ["wandb"])
+    same = {"project": "partita", "name": "runs_a", "config": describe_experiment(experiment())}
     assert begun == [{**same, "id": None, "resume": None}, {**same, "id": "xyz", "resume": "allow"}]
     assert [step for step, _ in logged] == [1, 2, 3, 4]
     assert ended == [("interrupted", 1), ("done", 0)]
@@ -430,14 +450,13 @@ def text(found: Any, tag: str) -> list[str]:
 
 def test_tensorboard_reads_what_was_written(events: Callable[[str], Any]) -> None:
     folder = Path("runs/a")
-    with pytest.raises(KeyboardInterrupt), tracking(["tensorboard"], SETTINGS, folder) as on_round:
-        start(SETTINGS, folder, on_round=both(on_round, stop_after(3)))
-    with tracking(["tensorboard", "tensorboard:other"], folder=folder) as on_round:
-        result = resume(folder, on_round=on_round)
+    with pytest.raises(KeyboardInterrupt):
+        start(folder, ["tensorboard"], stop_after(3))
+    run = resume(folder, ["tensorboard", "tensorboard:other"])
     found = events("runs/a/tensorboard")
     assert [each.step for each in found.Scalars("seconds")] == [1, 2, 3, 4]
     scores = [(each.step, each.value) for each in found.Scalars("test/before_local/accuracy_macro")]
-    assert scores == [(at, pytest.approx(result.accuracy(round=at).macro)) for at in (2, 4)]
+    assert scores == [(at, pytest.approx(run.summaries(at)["before_local"].macro)) for at in (2, 4)]
     assert '"lr": 0.05' in text(found, "settings")[0]
     assert text(found, "status") == ["interrupted", "done"]
     assert [each.step for each in events("other/runs_a").Scalars("seconds")] == [4]

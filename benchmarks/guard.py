@@ -7,21 +7,22 @@ Runs are kept in the output folder and used again. All scores are on test data, 
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from partita.runs.guard import add_guard
 
+from partita.evaluation.analyses.guard import guard
 from partita.evaluation.comparison import compare
+from partita.evaluation.gains import gain
 from partita.evaluation.guard import PRIOR
 from partita.evaluation.metric import Metric
 from partita.experiment.files import make
 from partita.runs.baselines import add_baselines
-from partita.runs.folders import BASELINES
-from partita.runs.gains import gain
+from partita.runs.evaluate import analyse
+from partita.runs.folders import BESIDE
 from partita.runs.reuse import folder_for, session_for
 
 RATE = {"name": "sgd", "lr": 0.1}
@@ -52,17 +53,17 @@ EXPERIMENTS: dict[str, dict[str, Any]] = {
 }
 
 
-def guarded(settings: Mapping[str, Any], number: int, prior: float, place: Path) -> dict[str, Any]:
+def guarded(settings: Mapping[str, Any], number: int, prior: float, place: Path) -> Mapping[str, Any]:
     """The guard's outcome under one seed; all seeds have the same division, so that clients can be paired."""
     experiment = replace(make(settings), seed=number, evaluate_every=0)
     folder = folder_for("fedper", experiment, place)
-    with session_for(experiment, folder, baselines=place / BASELINES) as session:
+    with session_for(experiment, folder, baselines=BESIDE) as session:
         session.run()
         add_baselines(session)
-        return add_guard(session, prior=prior)
+        return analyse(session, guard(prior=prior))
 
 
-def summary(outcomes: list[dict[str, Any]]) -> dict[str, Any]:
+def summary(outcomes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Over seeds: clients hurt before and after, means, and the paired difference with its interval."""
     scores = {
         name: {

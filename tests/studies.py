@@ -14,7 +14,7 @@ from partita.evaluation.scores import Record
 from partita.evaluation.variants import Variant
 from partita.experiment.describe import describe
 from partita.experiment.files import make, trusted
-from partita.runs.record import RunRecord
+from partita.runs.record import BaselinesPlace, RunRecord
 from partita.runs.session import Session
 from partita.runs.store import Commit, Store
 from partita.runs.stored import StoredRun
@@ -52,7 +52,7 @@ def make_runs(
     return found
 
 
-def keep(experiment: Experiment, place: Path, *, baselines: Path | None = None) -> Result:
+def keep(experiment: Experiment, place: Path, *, baselines: BaselinesPlace | None = None) -> Result:
     """Run an experiment to its end in this process and keep it."""
     with Session.start(experiment, place, baselines=baselines, on="inline") as session:
         session.run()

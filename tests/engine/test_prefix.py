@@ -32,7 +32,8 @@ from partita.engine.fast import FastEngine
 from partita.engine.features import Features
 from partita.engine.prefix import Tail, tail_of
 from partita.engine.shortcuts import ALL, Shortcut
-from partita.evaluation.scores import Model, measure, measure_all
+from partita.evaluation.scores import measure, measure_all
+from partita.evaluation.variants import Variant
 from partita.simulation import simulate as simulation
 from partita.simulation.result import Result
 from partita.simulation.simulate import simulate
@@ -619,8 +620,8 @@ def test_any_network_of_blocks_is_the_same_with_and_without(data: st.DataObject)
 # Evaluation.
 
 
-def models(tensors: Tensors, change: str, count: int = 3) -> dict[Model, Tensors]:
-    names: tuple[Model, ...] = ("before_local", "initial", "after_finetune")
+def models(tensors: Tensors, change: str, count: int = 3) -> dict[Variant, Tensors]:
+    names: tuple[Variant, ...] = ("before_local", "initial", "after_finetune")
     return {
         model: {name: t * (1 + at) if name.startswith(change) else t for name, t in tensors.items()}
         for at, model in enumerate(names[:count])

@@ -26,7 +26,8 @@ from partita.core.selectors import HEAD, NETWORK
 from partita.core.task import Task
 from partita.data.federation import Federation
 from partita.data.split import Role
-from partita.engine import fast, reference
+from partita.engine import reference
+from partita.engine.fast import FastEngine
 from partita.errors import PartitaError
 from partita.evaluation.analyses._common import common_test
 from partita.evaluation.analyses.embedding import embedding
@@ -165,7 +166,7 @@ def test_running_statistics_are_of_their_epoch() -> None:
     assert len({float(tensors["norm1.running_mean"][0]) for tensors in after}) == 4
 
 
-@pytest.mark.parametrize("engine", [reference.run_phase, fast.run_phase, fast.remembering()])
+@pytest.mark.parametrize("engine", [reference.run_phase, FastEngine(keep_features=False), FastEngine()])
 def test_epochs_are_those_of_one_phase_whatever_the_engine(engine: RunPhase) -> None:
     """With dropout, momentum and a decaying rate: after each epoch as a phase of so many epochs leaves it."""
     net = nn.Sequential(nn.Linear(4, 6), nn.Dropout(0.5), nn.Linear(6, 3)).double()

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
-from partita.runs.view import View
 
 from partita.errors import PartitaError
 from partita.evaluation.density import density

@@ -11,7 +11,6 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given, settings, strategies as st
-from partita.runs.view import view
 
 import partita
 from partita.evaluation.metric import Metric

@@ -73,13 +73,13 @@ def test_a_lock_that_is_held_for_a_moment_is_waited_for(tmp_path: Path) -> None:
 
     def release() -> None:
         order.append("released")
-        held.release()
+        held.close()
 
     timer = threading.Timer(0.2, release)
     timer.start()
     other = lock(tmp_path)
     order.append("taken")
-    other.release()
+    other.close()
     timer.join()
     assert order == ["released", "taken"]
 

@@ -31,6 +31,7 @@ from partita.runs.baselines import add_baselines
 from partita.runs.clients import stored_clients
 from partita.runs.complete import complete
 from partita.runs.evaluate import analyse
+from partita.runs.folders import BESIDE
 from partita.runs.session import Session
 from partita.runs.stored import read_run
 from partita.simulation.setup import Setup
@@ -140,8 +141,7 @@ def test_test_data_have_no_say(right: list[list[int]]) -> None:
 
 def start(settings: dict[str, Any], folder: Path, *, guarded: bool = True) -> Path:
     """A run with baselines and guard, or without both."""
-    place = folder.parent / "baselines" if guarded else None
-    with Session.start(made(settings), folder, baselines=place, on="inline") as session:
+    with Session.start(made(settings), folder, baselines=BESIDE if guarded else None, on="inline") as session:
         session.run()
         complete(session)
     return folder

@@ -19,8 +19,9 @@ from partita.data.manifests import fingerprint
 from partita.data.split import ROLES
 from partita.data.splits.manifest import manifest as manifest_split
 from partita.errors import DivergedError
+from partita.evaluation.analyses import labels as labels_of_clients
 from partita.experiment.description import describe_experiment
-from partita.runs import facts, session as sessions
+from partita.runs import session as sessions
 from partita.runs.blobs import checksum, pack, unpack
 from partita.runs.database import DATABASE
 from partita.runs.folders import find_runs
@@ -162,7 +163,7 @@ def test_of_very_many_clients_the_division_is_known_by_its_origin(
 
 
 def test_labels_network_and_floor_are_known_from_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(facts, "MOST_CLIENTS", 3)
+    monkeypatch.setattr(labels_of_clients, "MOST_CLIENTS", 3)
     chosen = {**SETTINGS, "data": {**SETTINGS["data"], "newcomers": 1}}
     with pytest.raises(KeyboardInterrupt):
         start(chosen, tmp_path, on_event=stop_after(1))

@@ -18,7 +18,7 @@ from bits import bits
 from laws.methods import ALGORITHMS
 from partita.core.client import Client
 from partita.core.phases import Phase
-from partita.engine import fast
+from partita.engine.fast import FastEngine
 from partita.errors import PartitaError
 from partita.simulation.events import Event
 from partita.simulation.executors._pool import ATTEMPTS, Start
@@ -42,11 +42,11 @@ def dying(
         deaths = len(file.read())
         if clients[0].id == who and deaths < times:
             if deaths % 2:
-                fast.run_phase(phase, clients, tensors)
+                FastEngine()(phase, clients, tensors)
             file.write("x")
             file.flush()
             os.kill(os.getpid(), signal.SIGKILL)
-    return fast.run_phase(phase, clients, tensors)
+    return FastEngine()(phase, clients, tensors)
 
 
 @pytest.mark.parametrize(("start", "times"), [("fork", 1), ("fork", 2), ("spawn", 1)])
@@ -67,7 +67,7 @@ def test_work_that_kills_everyone_is_given_up(tmp_path: Path) -> None:
 
 def slowly(phase: Phase, clients: Sequence[Client], tensors: Sequence[Tensors]) -> list[Tensors]:
     time.sleep(0.01)
-    return fast.run_phase(phase, clients, tensors)
+    return FastEngine()(phase, clients, tensors)
 
 
 @pytest.mark.parametrize("part", range(4))

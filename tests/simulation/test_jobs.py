@@ -19,7 +19,7 @@ from laws.methods import ALGORITHMS
 from partita.algorithms.fedavg import fedavg
 from partita.core.client import Client
 from partita.core.phases import Phase
-from partita.engine import fast
+from partita.engine.fast import FastEngine
 from partita.randomness import Moment
 from partita.simulation import jobs as division
 from partita.simulation.executors._pool import AHEAD, Queue
@@ -131,4 +131,4 @@ def signing(phase: Phase, clients: Sequence[Client], tensors: Sequence[Tensors],
         time.sleep(0.05)
         with (place / "log").open("a") as log:
             log.write(f"{client.id} {os.getpid()}\n")
-    return fast.run_phase(phase, clients, tensors)
+    return FastEngine()(phase, clients, tensors)

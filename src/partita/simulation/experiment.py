@@ -47,7 +47,7 @@ class Experiment:
     """Everything that decides a result."""
 
     algorithm: Algorithm
-    model: nn.Module | Factory
+    model: Factory | nn.Module
     """A factory makes initial weights that depend on the seed alone; a module is taken with the weights it has."""
     data: Federation
     rounds: int = 20

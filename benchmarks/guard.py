@@ -1,4 +1,4 @@
-"""Whom does the guard save? FedPer with and without it, over several seeds, by the prior.
+"""How many clients does the guard keep from being hurt? FedPer with and without it, over several seeds, by the prior.
 
     python benchmarks/guard.py mnist_writers [--seeds 5] [--priors 1 10] [--output runs/guard] [--json]
 
@@ -8,19 +8,22 @@ Runs are kept in the output folder and used again. All scores are on test data, 
 import argparse
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from partita.evaluation.analyses.guard import guard
 from partita.evaluation.comparison import compare
+from partita.evaluation.gains import gain
 from partita.evaluation.guard import PRIOR
 from partita.evaluation.metric import Metric
+from partita.experiment.files import make
 from partita.runs.baselines import add_baselines
-from partita.runs.gains import gain
-from partita.runs.guarding import add_guard
-from partita.runs.once import folder_for, run_once
-from partita.runs.run import replica
+from partita.runs.evaluate import analyse
+from partita.runs.reuse import folder_for, session_for
+from partita.simulation.experiment import Experiment
 
 RATE = {"name": "sgd", "lr": 0.1}
 EXPERIMENTS: dict[str, dict[str, Any]] = {
@@ -50,13 +53,13 @@ EXPERIMENTS: dict[str, dict[str, Any]] = {
 }
 
 
-def guarded(settings: Mapping[str, Any], number: int, prior: float, place: Path) -> dict[str, Any]:
+def guarded(experiment: Experiment, seed: int, prior: float, place: Path) -> dict[str, Any]:
     """The guard's outcome under one seed; all seeds have the same division, so that clients can be paired."""
-    changed = {**replica(settings, number), "evaluate_every": 0}
-    folder = folder_for("fedper", changed, place)
-    run_once(changed, folder)
-    add_baselines(folder)
-    return add_guard(folder, prior=prior)
+    changed = replace(experiment, seed=seed, evaluate_every=0)
+    with session_for(changed, folder_for("fedper", changed, place)) as session:
+        session.run()
+        add_baselines(session)
+        return dict(analyse(session, guard(prior=prior)))
 
 
 def summary(outcomes: list[dict[str, Any]]) -> dict[str, Any]:
@@ -106,11 +109,10 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    settings = EXPERIMENTS[options.experiment]
+    experiment = make(EXPERIMENTS[options.experiment])
     place = options.output / options.experiment
     found = [
-        summary([guarded(settings, number, prior, place) for number in range(options.seeds)])
-        for prior in options.priors
+        summary([guarded(experiment, seed, prior, place) for seed in range(options.seeds)]) for prior in options.priors
     ]
     if options.json:
         print(json.dumps(found, indent=1))

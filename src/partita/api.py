@@ -14,6 +14,7 @@ from .core.algorithm import Algorithm
 from .data.federation import Federation
 from .data.pool import Pool
 from .errors import PartitaError
+from .evaluation.analysis import Analysis
 from .evaluation.comparison import Comparison, compare as compare_scores
 from .evaluation.gains import Gain
 from .evaluation.scores import Summary
@@ -22,6 +23,7 @@ from .extras import optional
 from .report import REPORT
 from .report.report import write_report
 from .runs.complete import complete
+from .runs.evaluate import Evaluated, evaluate
 from .runs.folders import BASELINES, runs_in
 from .runs.gains import gains_of
 from .runs.reuse import session_for
@@ -76,6 +78,13 @@ class Run:
         return _table(
             [{**asdict(each), "name": name_of(each.client), "score": each.score} for each in self.stored.records]
         )
+
+    def evaluate(self, *analyses: Analysis, trust: bool = False, on_event: OnEvent = ignore) -> Evaluated:
+        """Analyse the models of a run that is done, by default with all analyses that apply; the results are kept."""
+        with Session.open(self.folder, self._experiment, trust=trust, on_event=on_event) as session:
+            found = evaluate(session, analyses or None)
+        self.__dict__.pop("stored", None)
+        return found
 
     def report(self, path: Path | str | None = None) -> Path:
         """Write a report of this run; by default into its folder."""

@@ -182,6 +182,23 @@ def test_epochs_are_those_of_one_phase_whatever_the_engine(engine: RunPhase) -> 
         assert all(torch.equal(after[epochs][name], tensor) for name, tensor in expected.items())
 
 
+@pytest.mark.parametrize("engine", [reference.run_phase, fast.run_phase])
+def test_every_epoch_is_seen_once(engine: RunPhase) -> None:
+    """Also where a phase ends early, and in a copy that later steps do not change."""
+    seen: list[Tensors] = []
+    one = models(0, numbers_task(), target(1.0), NOTHING)
+    phase = Phase(
+        HEAD,
+        SGD(0.5),
+        epochs=9,
+        until=lambda losses: len(losses) == 2,
+        on_epoch=lambda tensors, _: seen.append(tensors),
+    )
+    [last] = engine(phase, [one.client], [one.before])
+    assert [float(tensors["v"]) for tensors in seen] == [0.5, 0.75]
+    assert float(last["v"]) == 0.75
+
+
 def test_the_experiments_own_engine_fine_tunes() -> None:
     """Both for the model that is used and for the curves."""
     seen: list[str] = []

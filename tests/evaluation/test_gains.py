@@ -13,7 +13,7 @@ from partita.evaluation.gains import Gain, by_rank, gain
 from partita.evaluation.metric import Metric
 from partita.evaluation.scores import Record
 from partita.evaluation.variants import Variant
-from partita.runs.gains import gain_between
+from partita.runs.gains import gains_over
 from partita.runs.stored import StoredRun
 from partita.runs.target import Spent, reached
 from partita.simulation.traffic import Traffic
@@ -34,6 +34,10 @@ def run(
         )
     ]
     return stored(found, done=(1, 2), **{"metric": metric, "variant": variant, **changes})
+
+
+def gain_between(own: StoredRun, other: StoredRun, variant: Variant | None = None) -> Gain:
+    return gains_over(own, {"other": (other, variant)})["other"]
 
 
 def test_gains_by_hand() -> None:

@@ -12,11 +12,12 @@ from partita.core.task import Buffers, Task
 from partita.errors import DivergedError, PartitaError
 from partita.evaluation.representation import (
     Similarity,
+    _alignment,
+    _centred,
     body_features,
     embedding,
     layer_cka,
     layer_similarity,
-    linear_cka,
     nearest_template,
     similarities,
     templates,
@@ -203,6 +204,18 @@ def test_no_samples() -> None:
         without_head(task, task.weights, nothing, nothing)
 
 
+def linear_cka(one: Tensor, other: Tensor) -> float:
+    """As layers are compared: by the products of samples."""
+    return float((_alignment(_centred(one)) * _alignment(_centred(other))).sum())
+
+
+def cka_by_features(one: Tensor, other: Tensor) -> float:
+    """By the products of features."""
+    first, second = (wide - wide.mean(0) for wide in (one.detach().double(), other.detach().double()))
+    within = torch.linalg.norm(first.T @ first) * torch.linalg.norm(second.T @ second)
+    return float((first.T @ second).square().sum() / within)
+
+
 def test_alignment_by_hand() -> None:
     """Centred (-1, 1, 0) and (-1, 0, 1): the product is 1, of norms 2 each: 1 / 4 after squaring."""
     assert linear_cka(torch.tensor([[1.0], [3.0], [2.0]]), torch.tensor([[4.0], [5.0], [6.0]])) == pytest.approx(0.25)
@@ -212,7 +225,7 @@ def test_alignment_by_hand() -> None:
 @given(seed=SEEDS, scale=st.floats(1e-6, 1e6), shift=st.floats(-3, 3))
 @settings(max_examples=20)
 def test_alignment_knows_no_rotation_scale_or_shift(width: int, seed: int, scale: float, shift: float) -> None:
-    """With fewer features than samples and with more, which are two ways of calculation."""
+    """With fewer features than samples and with more."""
     one, other = drawn(12, width, seed=seed), drawn(12, width, seed=seed + 1)
     turned = scale * (one @ rotation(width, seed + 2) + shift)
     assert linear_cka(one, one) == pytest.approx(1)
@@ -226,10 +239,11 @@ def test_alignment_knows_no_rotation_scale_or_shift(width: int, seed: int, scale
 @given(SEEDS)
 @settings(max_examples=20)
 def test_both_ways_of_calculation_agree(seed: int) -> None:
-    """Columns of zeros change nothing but the way."""
+    """Columns of zeros change nothing."""
     one, other = drawn(10, 4, seed=seed), drawn(10, 6, seed=seed + 1)
     wider = [torch.cat([each, torch.zeros(10, 20)], 1) for each in (one, other)]
     assert linear_cka(one, other) == pytest.approx(linear_cka(*wider))
+    assert linear_cka(one, other) == pytest.approx(cka_by_features(one, other))
 
 
 def test_alignment_of_independent_features_is_small() -> None:
@@ -244,10 +258,11 @@ def test_alignment_of_what_does_not_vary_is_undefined(dtype: torch.dtype) -> Non
     assert math.isnan(linear_cka(varied, torch.zeros(7, 30, dtype=dtype)))
 
 
-@pytest.mark.parametrize(("one", "other"), [(3, 4), (1, 1)])
-def test_alignment_needs_common_samples(one: int, other: int) -> None:
-    with pytest.raises(PartitaError, match="samples"):
-        linear_cka(torch.ones(one, 2), torch.ones(other, 2))
+@pytest.mark.parametrize("count", [0, 1])
+def test_alignment_needs_several_samples(count: int) -> None:
+    task = Task(small_network())
+    with pytest.raises(PartitaError, match=f"A probe of {count} samples"):
+        layer_cka(task, [task.weights] * 2, role(2, "train").take(slice(0, count)))
 
 
 def test_similarity_of_parameters_by_hand() -> None:
@@ -299,7 +314,7 @@ def test_alignment_by_layer(norm: bool) -> None:
         nets.append(net)
     for layer, end in ends.items():
         outputs = [net[:end](probe.inputs) for net in nets]  # type: ignore[index]
-        expected = [[linear_cka(one, other) for other in outputs] for one in outputs]
+        expected = [[cka_by_features(one, other) for other in outputs] for one in outputs]
         assert torch.allclose(found[layer], torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-10)
 
 

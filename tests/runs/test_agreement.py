@@ -138,6 +138,16 @@ def test_a_baseline_that_is_gone_is_told_by_both(tmp_path: Path, told: Callable[
     assert f"The baseline local of {run} cannot be read." in report(study([run]))
 
 
+def test_a_baseline_on_other_clients_is_no_baseline(tmp_path: Path, told: Callable[..., str]) -> None:
+    """Its folder holds another run by now."""
+    write_run(tmp_path / "base", {1: [0.5, 0.6]}, label="local", fingerprint="another division")
+    floor = {"clients": [0], "score": [0.2], "micro": 0.2, "macro": 0.2}
+    run = write_run(tmp_path / "run", {1: [0.5, 0.4]}, analyses={"baselines": NAMED, "floor": floor})
+    assert [each.over for each in gains_of(read_run(run))] == ["floor"]
+    assert re.search("No local: .* have other clients: data or division differ", told("show", str(run)))
+    assert "have other clients" in report(study([run]))
+
+
 def test_a_floor_is_that_of_the_clients_that_were_tested(tmp_path: Path) -> None:
     """Clients 0 and 1 are tested, with floors of 0.2 and 0.4; the floor of client 2 would make it 0.5."""
     floor = {"clients": [0, 1, 2], "score": [0.2, 0.4, 0.9], "micro": 0.5, "macro": 0.5}

@@ -82,20 +82,6 @@ def body_features(
     return found[torch.cat(parts).argsort()]
 
 
-def linear_cka(one: Tensor, other: Tensor) -> float:
-    """Centred kernel alignment of two features of the same samples (rows): 1 if they differ by rotation and scale only.
-
-    It is NaN where one of them does not vary. With fewer samples than features it is large even by chance.
-    """
-    if len(one) != len(other) or len(one) < 2:
-        raise PartitaError(f"Features of {len(one)} and {len(other)} samples; the same two or more are needed.")
-    first, second = _centred(one), _centred(other)
-    if len(first) <= min(first.shape[1], second.shape[1]):
-        return float((_alignment(first) * _alignment(second)).sum())
-    within = torch.linalg.norm(first.T @ first) * torch.linalg.norm(second.T @ second)
-    return float((first.T @ second).square().sum() / within)
-
-
 def layer_similarity(task: Task, weights: Sequence[Tensors]) -> dict[str, Tensor]:
     """For each layer, the cosine of every two clients' parameters, (clients, clients); 0 where all parameters are 0."""
     return {layer: _cosines(weights, names) for layer, names in _layers(task).items()}
@@ -109,7 +95,10 @@ def network_similarity(task: Task, weights: Sequence[Tensors]) -> Tensor:
 def layer_cka(
     task: Task, weights: Sequence[Tensors], probe: Samples, batch: int = 512, draw: torch.Generator | None = None
 ) -> dict[str, Tensor]:
-    """For each layer, the alignment of every two clients' outputs on common inputs: (clients, clients).
+    """For each layer, the linear CKA of every two clients' outputs on common inputs: (clients, clients).
+
+    It is 1 if outputs differ by rotation, scale and shift only, and NaN where one of them does not vary. With fewer
+    samples than features it is large even by chance.
 
     The output of a layer with norms is that of the module that runs last. A layer that the network does not call as a
     module is left out. Memory grows with clients x layers x samples squared: use a probe of a few hundred samples.

@@ -35,23 +35,23 @@ def over_floor(run: StoredRun) -> Gain | None:
     return found if found.clients else None
 
 
-def gains_over(run: StoredRun, others: Mapping[str, tuple[StoredRun, Variant]]) -> dict[str, Gain]:
-    """Over models of other runs on the same clients, by name."""
-    found = {name: _gain(name, run, other, variant) for name, (other, variant) in others.items()}
+def gains_over(run: StoredRun, others: Mapping[str, tuple[StoredRun, Variant | None]]) -> dict[str, Gain]:
+    """Over variants of other runs on the same clients, by name; None is the variant that the other method uses.
+
+    Clients that never train are left out, and so is a run that has no client in common with this one.
+    """
+    found = {}
+    for name, (other, variant) in others.items():
+        _need_same_clients(run, other)
+        found[name] = gain(name, run.scores(), other.scores(variant), run.metric)
     return {name: each for name, each in found.items() if each.clients}
 
 
-def gain_between(run: StoredRun, other: StoredRun, variant: Variant | None = None) -> Gain:
-    """Over another run on the same clients, or over one of its variants; clients that never train are left out."""
+def _need_same_clients(run: StoredRun, other: StoredRun) -> None:
     if run.record.metric != other.record.metric:
         raise PartitaError(f"Runs of different metrics cannot be compared: {run.folder} and {other.folder}.")
     if run.record.fingerprint != other.record.fingerprint:
         raise PartitaError(f"{run.folder} and {other.folder} have other clients: data or division differ.")
-    return _gain(str(other.folder), run, other, variant)
-
-
-def _gain(over: str, run: StoredRun, other: StoredRun, variant: Variant | None) -> Gain:
-    return gain(over, run.scores(), other.scores(variant), run.metric)
 
 
 def named_baselines(run: StoredRun, read: dict[Path, StoredRun]) -> NamedBaselines:
@@ -65,6 +65,7 @@ def named_baselines(run: StoredRun, read: dict[Path, StoredRun]) -> NamedBaselin
             continue
         try:
             read[folder] = read.get(folder) or (run if folder == own else read_run(folder))
+            _need_same_clients(run, read[folder])
         except PartitaError as problem:
             lost[entry["name"]] = str(problem)
         else:

@@ -182,7 +182,7 @@ def test_epochs_are_those_of_one_phase_whatever_the_engine(engine: RunPhase) -> 
         assert all(torch.equal(after[epochs][name], tensor) for name, tensor in expected.items())
 
 
-@pytest.mark.parametrize("engine", [reference.run_phase, fast.run_phase])
+@pytest.mark.parametrize("engine", [reference.run_phase, FastEngine()])
 def test_every_epoch_is_seen_once(engine: RunPhase) -> None:
     """Also where a phase ends early, and in a copy that later steps do not change."""
     seen: list[Tensors] = []

@@ -93,7 +93,7 @@ def test_a_goal_has_two_sides() -> None:
 
 
 def test_seconds_are_those_of_rounds_without_the_evaluation_at_the_end() -> None:
-    seconds = round_seconds(fedavg(), mlp, federate(digits()), batching=Batching(50), evaluated=False, workers=1)
+    seconds = round_seconds(fedavg(), mlp, federate(digits()), batching=Batching(50), evaluated=False, on="inline")
     assert 0 < seconds < 60
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, overload
 
 from ..errors import PartitaError, unknown
+from ..evaluation.analysis import Analysis
 from ..evaluation.comparison import Comparison, compare as compare_scores
 from ..evaluation.gains import Gain
 from ..evaluation.scores import Summary
@@ -17,6 +18,7 @@ from ..evaluation.variants import Variant
 from ..extras import optional
 from ..report import REPORT
 from ..report.report import write_report
+from ..runs.evaluate import Evaluated, evaluate
 from ..runs.folders import find_runs, runs_in
 from ..runs.gains import NamedBaselines, gains_of, named_baselines
 from ..runs.scores import scores_of
@@ -83,6 +85,13 @@ class Run:
     def table(self) -> Any:
         """All records: a pandas data frame if pandas is installed, else a list of dictionaries."""
         return _table(_rows(self))
+
+    def evaluate(self, *analyses: Analysis, trust: bool = False, on_event: OnEvent = ignore) -> Evaluated:
+        """Analyse the models of a run that is done, by default with all analyses that apply; the results are kept."""
+        with Session.open(self.folder, self._experiment, trust=trust, on_event=on_event) as session:
+            found = evaluate(session, analyses or None)
+        self.__dict__.pop("stored", None)
+        return found
 
     def report(self, path: Path | str | None = None) -> Path:
         """Write a report of this run; by default into its folder."""

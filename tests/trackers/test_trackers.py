@@ -4,9 +4,9 @@ import os
 import sys
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,14 +16,18 @@ from partita.cli.main import app
 from partita.data.pool import Pool, pool
 from partita.errors import PartitaError
 from partita.evaluation.scores import Record
-from partita.experiment.experiment import make
-from partita.runs.run import resume, start
+from partita.experiment.description import describe_experiment
+from partita.runs.session import Session
 from partita.runs.store import Store
-from partita.simulation.result import Progress, Result
+from partita.runs.stored import StoredRun
+from partita.simulation.events import Event, OnEvent, RoundEnded, ignore
+from partita.simulation.executors.inline import inline
+from partita.simulation.simulate import run_stages
 from partita.simulation.traffic import Traffic
 from partita.trackers.tensorboard import tensorboard
 from partita.trackers.tracker import About, Tracker, flat
 from partita.trackers.tracking import TRACKERS, numbers, tracking
+from runs.kept import experiment_of, stop_after
 
 RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
 
@@ -91,7 +95,6 @@ def failing(monkeypatch: pytest.MonkeyPatch, deed: str) -> list[str]:
 
 def test_numbers_by_hand() -> None:
     """Clients 0 and 1 have 3 of 4 and 1 of 2 right: 4 of 6 together, 0.625 in the mean, 0.125 around it."""
-    data = types.SimpleNamespace(newcomers=frozenset({2}))
     records = [
         Record(6, 0, "before_local", "test", 4, 3, 1.0),
         Record(6, 1, "before_local", "test", 2, 1, 1.0),
@@ -100,10 +103,8 @@ def test_numbers_by_hand() -> None:
         Record(6, 0, "after_local", "test", 4, 4, 1.0),
     ]
     traffic = [Traffic(6, 0, "body", 100, 40), Traffic(6, 0, "head", 10, 4), Traffic(6, 1, "body", 1000, 400)]
-    progress = Progress(
-        6, 9, 1.5, "accuracy", None, cast(Result, types.SimpleNamespace(data=data)), 2, {}, records, traffic
-    )
-    found = numbers("run", progress)
+    ended = RoundEnded("run", 6, 9, 1.5, 2, "accuracy", None, {}, {}, records, traffic)
+    found = numbers(ended, frozenset({2}))
     assert {
         name: found[f"test/before_local/accuracy_{name}"] for name in ("micro", "macro", "std", "worst_decile")
     } == {
@@ -117,7 +118,8 @@ def test_numbers_by_hand() -> None:
     assert found["newcomers/test/before_local/accuracy_macro"] == 0.2
     assert [found[key] for key in ("seconds", "participants", "bytes/down", "bytes/up")] == [1.5, 2, 1110, 444]
     assert len(found) == 4 + 4 * 4
-    assert set(numbers("pretrain", progress)) == {f"pretrain/{name}" for name in found}
+    before = numbers(replace(ended, stage="pretrain"), frozenset({2}))
+    assert set(before) == {f"pretrain/{name}" for name in found}
 
 
 def test_settings_by_dotted_key() -> None:
@@ -125,61 +127,63 @@ def test_settings_by_dotted_key() -> None:
     assert flat({"a": {"b": {"c": [1]}}, "d": None}) == {"a.b.c": [1], "d": None}
 
 
+def tracked(session: Session, given: list[str], also: OnEvent = ignore) -> StoredRun:
+    """A run to its end, told to trackers and somebody else."""
+    with session, tracking(given, session.experiment, session) as tell:
+
+        def both(event: Event) -> None:
+            tell(event)
+            also(event)
+
+        session.run(both)
+        return session.stored
+
+
+def start(given: list[str], folder: Path, also: OnEvent = ignore, **more: Any) -> StoredRun:
+    return tracked(Session.start(experiment_of(SETTINGS), folder, **more), given, also)
+
+
+def resume(given: list[str], folder: Path) -> StoredRun:
+    return tracked(Session.open(folder, trust=True), given)
+
+
 def test_a_run_is_told_from_start_to_end(told: Told) -> None:
     folder = Path("runs/mine")
-    with tracking(["plain:there", "plain:there"], SETTINGS, folder) as on_round:
-        result = start(SETTINGS, folder, on_round=on_round)
+    result = start(["plain:there", "plain:there"], folder)
     (about,) = told.about
     assert (about.name, about.place, about.folder, about.before) == ("runs_mine", "there", folder, None)
-    assert about.settings == SETTINGS
+    assert about.settings == describe_experiment(experiment_of(SETTINGS))
     assert (told.steps, told.closed) == ([1, 2, 3, 4], ["done"])
     # Scores only where they were measured.
     assert [len(found) > 4 for _, found in told.logged] == [False, True, False, True]
-    assert told.logged[-1][1]["test/before_local/accuracy_macro"] == result.accuracy().macro
+    assert told.logged[-1][1]["test/before_local/accuracy_macro"] == result.summaries()["before_local"].macro
     assert told.logged[0][1]["bytes/up"] == sum(each.up for each in result.traffic if each.round == 1)
     with Store.open(folder) as store:
-        assert store.about["trackers"] == {"plain:there": "run-1"}
+        assert store.record.trackers == {"plain:there": "run-1"}
 
 
-@pytest.mark.parametrize("interval", [1, 3])
-def test_a_resumed_run_is_the_same_to_the_tracker(told: Told, interval: int) -> None:
+@pytest.mark.parametrize("commit_every", [1, 3])
+def test_a_resumed_run_is_the_same_to_the_tracker(told: Told, commit_every: int) -> None:
     folder = Path("runs/mine")
-    with pytest.raises(KeyboardInterrupt), tracking(["plain"], SETTINGS, folder) as on_round:
-        start(SETTINGS, folder, interval=interval, on_round=both(on_round, stop_after(2)))
-    with tracking(["plain"], folder=folder) as on_round:
-        resume(folder, on_round=on_round)
+    with pytest.raises(KeyboardInterrupt):
+        start(["plain"], folder, stop_after(2), commit_every=commit_every)
+    resume(["plain"], folder)
     assert (told.steps, told.closed) == ([1, 2, 3, 4], ["interrupted", "done"])
     first, second = told.about
     assert (second.before, second.first, second.settings, second.name) == ("run-1", 3, first.settings, first.name)
 
 
-def both(*told: Callable[[str, Progress], None]) -> Callable[[str, Progress], None]:
-    def tell(stage: str, progress: Progress) -> None:
-        for each in told:
-            each(stage, progress)
-
-    return tell
-
-
-def stop_after(last: int) -> Callable[[str, Progress], None]:
-    def stop(stage: str, progress: Progress) -> None:
-        if progress.round == last:
-            raise KeyboardInterrupt
-
-    return stop
-
-
 def test_rounds_are_counted_on_from_pretraining(told: Told) -> None:
-    settings = {**SETTINGS, "pretrain": {"algorithm": "fedavg", "rounds": 2}}
-    with tracking(["plain"], settings) as on_round:
-        make(settings).run(on_round)
+    experiment = experiment_of({**SETTINGS, "pretrain": {"algorithm": "fedavg", "rounds": 2}})
+    with tracking(["plain"], experiment) as tell:
+        run_stages(experiment, inline(), tell)
     assert told.steps == [1, 2, 3, 4, 5, 6]
     assert ["pretrain/seconds" in found for _, found in told.logged] == [True, True, *[False] * 4]
-    assert told.about[0].name.startswith(f"fedper-{__name__}_tiny-")
+    assert told.about[0].name.startswith("fedper-tiny-")
 
 
 def test_a_failed_run_says_so(told: Told) -> None:
-    with pytest.raises(ValueError, match="lost"), tracking(["plain"], SETTINGS):
+    with pytest.raises(ValueError, match="lost"), tracking(["plain"], experiment_of(SETTINGS)):
         raise ValueError("the data are lost")
     assert told.closed == ["failed: the data are lost"]
 
@@ -191,14 +195,11 @@ def test_a_failed_run_says_so(told: Told) -> None:
 def test_a_tracker_that_fails_does_not_end_the_run(
     told: Told, monkeypatch: pytest.MonkeyPatch, deed: str, asked: list[str]
 ) -> None:
-    right = start(SETTINGS, Path("runs/right"))
+    right = start([], Path("runs/right"))
     calls = failing(monkeypatch, deed)
     message = f"The tracker broken:x failed .*the run goes on: no {deed}"
-    with (
-        pytest.warns(UserWarning, match=message) as caught,
-        tracking(["broken:x", "plain"], SETTINGS, Path("runs/mine")) as on_round,
-    ):
-        result = start(SETTINGS, Path("runs/mine"), on_round=on_round)
+    with pytest.warns(UserWarning, match=message) as caught:
+        result = start(["broken:x", "plain"], Path("runs/mine"))
     assert (len(caught), calls) == (1, asked)
     assert result.records == right.records
     assert (told.steps, told.closed) == ([1, 2, 3, 4], ["done"])
@@ -206,9 +207,12 @@ def test_a_tracker_that_fails_does_not_end_the_run(
 
 def test_unknown_trackers_are_named_before_anything_is_run(told: Told) -> None:
     message = r"Unknown tracker 'tensorbord'\. Did you mean 'tensorboard'"
-    with pytest.raises(PartitaError, match=message), tracking(["plain", "tensorbord"], SETTINGS):
+    with pytest.raises(PartitaError, match=message), tracking(["plain", "tensorbord"], experiment_of(SETTINGS)):
         pytest.fail("it was run")
-    assert len(told.closed) == 1
+    assert told.about == []
+    with pytest.raises(PartitaError, match=message):
+        ask("run", "--track", "plain", "--track", "tensorbord")
+    assert not Path("runs/fedper-tiny-1").exists()
 
 
 @pytest.mark.parametrize(
@@ -216,8 +220,12 @@ def test_unknown_trackers_are_named_before_anything_is_run(told: Told) -> None:
 )
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, name: str, package: str) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(PartitaError, match=r"pip install 'partita\[track\]'"), tracking([name], SETTINGS):
+    message = r"pip install 'partita\[track\]'"
+    with pytest.raises(PartitaError, match=message), tracking([name], experiment_of(SETTINGS)):
         pytest.fail("it was run")
+    with pytest.raises(PartitaError, match=message):
+        ask("run", "-o", "runs/a", "--track", name)
+    assert not Path("runs/a").exists()
 
 
 # On the command line
@@ -234,7 +242,7 @@ def ask(*arguments: str) -> str:
 def test_trackers_are_options(told: Told) -> None:
     ask("run", "-o", "runs/a", "--track", "plain", "--track", "plain:b")
     assert told.steps == [1, 1, 2, 2]
-    ask("resume", "runs/a", "--track", "plain")
+    ask("resume", "runs/a", "--track", "plain", "--trust")
     assert [each.before for each in told.about] == [None, None, "run-1"]
     assert told.closed == ["done"] * 3
     ask("run", "--no-save", "--track", "plain")
@@ -245,10 +253,12 @@ def test_trackers_are_options(told: Told) -> None:
 
 
 def test_seeds_that_are_done_are_continued(told: Told) -> None:
-    for seeds in ("1", "2"):
-        ask("run", "--seeds", "2", "-o", "runs/s", "--track", "plain", "--seed", seeds)
+    for seed in ("1", "2"):
+        ask("run", "data.seed=0", "--seeds", "2", "-o", "runs/s", "--track", "plain", "--seed", seed)
     assert [each.name for each in told.about] == ["runs_s_seed-1", "runs_s_seed-2", "runs_s_seed-2", "runs_s_seed-3"]
     assert [each.before for each in told.about] == [None, None, "run-2", None]
+    with pytest.raises(PartitaError, match="runs/s/seed-3 holds another experiment: data.seed is 3, and was 0"):
+        ask("run", "--seeds", "2", "-o", "runs/s", "--track", "plain", "--seed", "3")
 
 
 def test_a_run_that_is_refused_leaves_the_other_alone(told: Told) -> None:
@@ -350,7 +360,7 @@ def test_mlflow(calls: list[tuple[str, Any]]) -> None:
     assert calls[-2:] == [("tag", ("abc", "status", "done")), ("set_terminated", ("abc", "FINISHED"))]
     assert os.environ[RETRIES] == "2", "a server that is not there holds a run up for seconds, not minutes"
     calls.clear()
-    ask("resume", "runs/a", "--track", "mlflow:sqlite:///m.db")
+    ask("resume", "runs/a", "--track", "mlflow:sqlite:///m.db", "--trust")
     assert calls == [
         ("open", "sqlite:///m.db"),
         ("update_run", ("abc", "RUNNING")),
@@ -360,10 +370,13 @@ def test_mlflow(calls: list[tuple[str, Any]]) -> None:
 
 
 @pytest.mark.parametrize(("problem", "status"), [(KeyboardInterrupt(), "KILLED"), (ValueError("x"), "FAILED")])
-def test_mlflow_is_told_how_a_run_ended(calls: list[tuple[str, Any]], problem: BaseException, status: str) -> None:
+def test_mlflow_is_told_how_a_run_ended(
+    calls: list[tuple[str, Any]], problem: BaseException, status: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     Client.experiments.append("partita")
-    long = {**SETTINGS, **{f"setting_{at}": "x" * 9999 for at in range(150)}}
-    with pytest.raises(type(problem)), tracking(["mlflow"], long):
+    long = {f"setting_{at}": "x" * 9999 for at in range(150)}
+    monkeypatch.setattr("partita.trackers.tracking.describe_experiment", lambda experiment: {**SETTINGS, **long})
+    with pytest.raises(type(problem)), tracking(["mlflow"], experiment_of(SETTINGS)):
         raise problem
     assert calls[0] == ("open", None)
     assert calls[-1] == ("set_terminated", ("abc", status))
@@ -399,11 +412,10 @@ def test_wandb(monkeypatch: pytest.MonkeyPatch) -> None:
         return Run(id or "xyz")
 
     module(monkeypatch, "wandb", init=init)
-    with pytest.raises(KeyboardInterrupt), tracking(["wandb"], SETTINGS, Path("runs/a")) as on_round:
-        start(SETTINGS, Path("runs/a"), on_round=both(on_round, stop_after(1)))
-    with tracking(["wandb"], folder=Path("runs/a")) as on_round:
-        resume(Path("runs/a"), on_round=on_round)
-    same = {"project": "partita", "name": "runs_a", "config": SETTINGS}
+    with pytest.raises(KeyboardInterrupt):
+        start(["wandb"], Path("runs/a"), stop_after(1))
+    resume(["wandb"], Path("runs/a"))
+    same = {"project": "partita", "name": "runs_a", "config": describe_experiment(experiment_of(SETTINGS))}
     assert begun == [{**same, "id": None, "resume": None}, {**same, "id": "xyz", "resume": "allow"}]
     assert [step for step, _ in logged] == [1, 2, 3, 4]
     assert ended == [("interrupted", 1), ("done", 0)]
@@ -430,14 +442,13 @@ def text(found: Any, tag: str) -> list[str]:
 
 def test_tensorboard_reads_what_was_written(events: Callable[[str], Any]) -> None:
     folder = Path("runs/a")
-    with pytest.raises(KeyboardInterrupt), tracking(["tensorboard"], SETTINGS, folder) as on_round:
-        start(SETTINGS, folder, on_round=both(on_round, stop_after(3)))
-    with tracking(["tensorboard", "tensorboard:other"], folder=folder) as on_round:
-        result = resume(folder, on_round=on_round)
+    with pytest.raises(KeyboardInterrupt):
+        start(["tensorboard"], folder, stop_after(3))
+    result = resume(["tensorboard", "tensorboard:other"], folder)
     found = events("runs/a/tensorboard")
     assert [each.step for each in found.Scalars("seconds")] == [1, 2, 3, 4]
     scores = [(each.step, each.value) for each in found.Scalars("test/before_local/accuracy_macro")]
-    assert scores == [(at, pytest.approx(result.accuracy(round=at).macro)) for at in (2, 4)]
+    assert scores == [(at, pytest.approx(result.summaries(at)["before_local"].macro)) for at in (2, 4)]
     assert '"lr": 0.05' in text(found, "settings")[0]
     assert text(found, "status") == ["interrupted", "done"]
     assert [each.step for each in events("other/runs_a").Scalars("seconds")] == [4]
@@ -451,3 +462,22 @@ def test_tensorboard_hides_rounds_that_are_run_again(events: Callable[[str], Any
             tracker.log({"seconds": 10 * about.first + step}, step)
         tracker.close("interrupted")
     assert [(each.step, each.value) for each in events("there/a").Scalars("seconds")] == [(1, 11), (2, 12), (3, 33)]
+
+
+def test_event_files_are_never_written_where_a_record_says(events: Callable[[str], Any]) -> None:
+    """Whoever wrote the record would choose where `resume` writes."""
+    folder = Path("runs/a")
+    with pytest.raises(KeyboardInterrupt):
+        start(["tensorboard"], folder, stop_after(2))
+    with Store.open(folder, write=True) as store:
+        store.note(trackers={"tensorboard": "elsewhere"})
+    resume(["tensorboard"], folder)
+    assert not Path("elsewhere").exists()
+    assert [each.step for each in events("runs/a/tensorboard").Scalars("seconds")] == [1, 2, 3, 4]
+
+
+def test_what_is_not_kept_leaves_its_event_files(events: Callable[[str], Any]) -> None:
+    ask("run", "--no-save", "--track", "tensorboard")
+    [folder] = Path("tensorboard").iterdir()
+    assert [each.step for each in events(str(folder)).Scalars("seconds")] == [1, 2]
+    assert not Path("runs").exists()

@@ -18,13 +18,15 @@ class Kind(str, Enum):
     """What can be listed."""
 
     algorithms = "algorithms"
+    servers = "servers"
     models = "models"
     data = "data"
     splits = "splits"
+    executors = "executors"
 
 
 def list_(kind: Annotated[Kind, typer.Argument(help="What to list.")], as_json: AsJson = False) -> None:
-    """List what is known by name: algorithms, models or data.
+    """List what is known by name: algorithms, servers, models, data, splits or executors.
 
     Example: partita list algorithms
     """

@@ -1,6 +1,7 @@
 """One thread: small tensors, and as many test processes as cores. Random tests are the same on every run."""
 
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,9 @@ from hypothesis import settings
 torch.set_num_threads(1)
 # Most simulations here are over before a second process has begun; tests of processes say how many they want.
 os.environ["PARTITA_WORKERS"] = "1"
+# A shell starts what runs in the background without Ctrl-C, and the processes of tests would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 settings.register_profile("partita", deadline=None, derandomize=True)
 settings.load_profile("partita")
 torch.manual_seed(0)

@@ -17,7 +17,6 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from partita.cli.runs import run
 from typer.testing import CliRunner
 
 from partita import registry
@@ -25,6 +24,7 @@ from partita.cli import demonstration
 from partita.cli.data import data_show, data_split
 from partita.cli.inform import describe, list_
 from partita.cli.main import app, main
+from partita.cli.run import run
 
 SPLIT = ("data.split=iid", "data.split.clients=3")
 SMALL = (*SPLIT, "rounds=1")
@@ -94,7 +94,7 @@ def test_help_is_quick_because_torch_stays_away() -> None:
     program = """
 import sys
 sys.argv = ["partita", "--help"]
-from partita.cli import main
+from partita.cli.main import main
 try:
     main()
 except SystemExit as ended:
@@ -107,23 +107,32 @@ assert "torch" not in sys.modules and "sklearn" not in sys.modules and "numpy" n
 def test_a_run_with_options(ask: Ask) -> None:
     answer = ask("run", "--algorithm", "fedavg", "-m", "logistic", "-d", "digits", "-r", "2", "-s", "3", *SPLIT)
     assert answer.code == 0
-    assert answer.out.startswith("fedavg, 2 rounds, 3 clients of digits\n")
+    assert answer.out.startswith("fedavg, 3 clients of digits: done\n2 of 2 rounds, ")
     assert "before local *" in answer.out
-    assert answer.err.startswith("run: round 2/2, accuracy ")
+    assert answer.err.startswith("run: round 2/2, test accuracy ")
 
 
 def test_a_run_for_machines(ask: Ask) -> None:
     answer = ask("run", *SMALL, "algorithm.epochs=1", "--no-save", "--json")
     assert (answer.code, answer.err) == (0, "")
     result = json.loads(answer.out)
-    assert result["settings"]["algorithm"] == {"name": "fedper", "epochs": 1}
-    assert (result["algorithm"], result["rounds"], result["model"]) == ("fedper", 1, "before_local")
+    described = result["experiment"]["algorithm"]
+    assert (described["name"], described["epochs"]) == ("fedper", 1)
+    assert (result["label"], result["rounds"], result["model"]) == ("fedper", 1, "before_local")
     assert {record["client"] for record in result["records"]} == {0, 1, 2}
     assert {record["model"] for record in result["records"]} == {"initial", "before_local", "after_local"}
     assert {record["role"] for record in result["records"]} == {"validation", "test"}
     assert all(0 <= record["correct"] <= record["count"] for record in result["records"])
-    assert ask("run", *SMALL, "algorithm.epochs=1", "--no-save", "--json") == answer, "the same again"
-    assert ask("run", *SMALL, "algorithm.epochs=1", "--no-save", "--json", "--seed", "1").out != answer.out
+    again, other = (
+        json.loads(ask("run", *SMALL, "algorithm.epochs=1", "--no-save", "--json", "--seed", seed).out)
+        for seed in ("0", "1")
+    )
+    # Of what is told of a run, only where it was and when may differ.
+    differing = {key for key in result if result[key] != again[key]}
+    assert differing <= {"folder", "started", "ended", "seconds_per_round"}, "the same again"
+    assert other["records"] != result["records"]
+    assert not Path("runs").exists()
+    assert not Path(result["folder"]).exists()
 
 
 def test_a_run_of_a_file_with_changes(ask: Ask, tmp_path: Path) -> None:
@@ -140,7 +149,8 @@ def test_a_run_of_a_file_with_changes(ask: Ask, tmp_path: Path) -> None:
     answer = ask("run", str(path), "--seed", "2", "rounds=1", "algorithm.epochs=1", "--json")
     assert answer.code == 0
     result = json.loads(answer.out)
-    assert result["settings"]["algorithm"] == {"name": "fedbabu", "epochs": 1, "finetune_epochs": 1}
+    described = result["experiment"]["algorithm"]
+    assert [described[key] for key in ("name", "epochs", "finetune_epochs")] == ["fedbabu", 1, 1]
     assert (result["rounds"], result["seed"], result["model"]) == (1, 2, "after_finetune")
     assert {record["client"] for record in result["records"]} == {0, 1, 2, 3}
 
@@ -153,8 +163,8 @@ def test_a_run_of_a_file_with_changes(ask: Ask, tmp_path: Path) -> None:
         (["run", "algorithm.lr=0.1"], "Did you mean 'optimizer.lr'?"),
         (["run", "rounds=ten"], "rounds: 'ten' is not a whole number."),
         (["run", "rounds=[red]"], "rounds: '[red]' is not a whole number."),
-        (["run", "rounds=0"], "0 rounds: at least 1 is needed."),
-        (["run", "participation=2"], "A participation of 2.0"),
+        (["run", "rounds=0"], "rounds is 0: it must be at least 1."),
+        (["run", "participation=2"], "A participation of 2"),
         (["run", "missing.toml"], "Cannot read missing.toml"),
         (["run", "seed=1", "rounds"], "'rounds' is not of the form key=value"),
         (["run", "rounds=1", "rounds.more=1"], "rounds"),
@@ -165,7 +175,7 @@ def test_a_run_of_a_file_with_changes(ask: Ask, tmp_path: Path) -> None:
         (["run", "batching.size=500", "batching.drop_last=true"], "Set drop_last to false"),
         (["run", "data.split.clients=0"], "client"),
         (["run", "data.split.clients=1000"], "Take fewer clients"),
-        (["run", "evaluation_batch=0", *SMALL], "An evaluation in batches of 0 samples"),
+        (["run", "evaluation_batch=0", *SMALL], "evaluation_batch is 0: it must be at least 1."),
         (["run", "algorithm.optimizer.name=adam"], "lr"),
         (["run", "algorithm.optimizer.lr=1e30", *SMALL], "Lower the learning rate"),
         (["run", "-m", "cnn4", *SMALL], "cnn4"),
@@ -174,7 +184,7 @@ def test_a_run_of_a_file_with_changes(ask: Ask, tmp_path: Path) -> None:
         (["describe", "fedper", "--model", "cnn4", "--shape", "64"], "cnn4"),
         (["describe", "fedbn"], "'norm' matches no tensor"),
         (["describe", "fedper", "algorithm.blocks=9"], "the network has 4 blocks"),
-        (["demo", "--rounds", "0"], "0 rounds: at least 1 is needed."),
+        (["demo", "--rounds", "0"], "rounds is 0: it must be at least 1."),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -281,7 +291,7 @@ def test_demo(ask: Ask, monkeypatch: pytest.MonkeyPatch, own_folder: Path) -> No
     monkeypatch.setattr(demonstration, "METHODS", {"fedavg": demonstration.METHODS["fedavg"]})
     answer = ask("demo", "--rounds", "1", "-o", "mine")
     assert answer.code == 0
-    assert answer.err.splitlines()[0].startswith("fedavg: round 1/1, accuracy ")
+    assert answer.err.splitlines()[0].startswith("fedavg: round 1/1, test accuracy ")
     title, *lines = answer.out.splitlines()
     assert title.split() == (
         [
@@ -312,9 +322,10 @@ def test_demo(ask: Ask, monkeypatch: pytest.MonkeyPatch, own_folder: Path) -> No
 def test_plain_lines_where_there_is_no_terminal() -> None:
     done = subprocess.run([*COMMAND, "run", *SMALL], capture_output=True, text=True, env=ENVIRONMENT, timeout=60)
     assert done.returncode == 0
-    reached = r"round 1/1, accuracy [\d.]+ ± [\d.]+ %\n"
+    reached = r"round 1/1, test accuracy [\d.]+ ± [\d.]+ %\n"
     lines = (
-        rf"run: {reached}baseline local: {reached}baseline finetune: {reached}(Report: .*\n)?Kept in runs.fedper.*\n"
+        rf"run: {reached}baseline local: {reached}baseline finetune: {reached}guard: 3 clients\n"
+        r"Report: .*\nKept in runs.fedper.*\n"
     )
     assert re.fullmatch(lines, done.stderr)
     assert not CONTROL.search(done.stdout + done.stderr)
@@ -346,7 +357,7 @@ def test_a_bar_on_a_terminal() -> None:
     assert running.returncode == 0
     assert "1/1" in shown
     assert "\x1b[" in shown
-    assert "fedper, 1 rounds" in out
+    assert "1 of 1 rounds" in out
     assert not CONTROL.search(out), "the result itself goes elsewhere"
 
 
@@ -469,7 +480,7 @@ def test_a_report_is_written_after_a_run(ask: Ask, reports: list[tuple[list[Path
     assert reports == [([Path("mine")], Path("mine/report.html"))]
     bad = ask("run", *SMALL, "-o", "bad", "--no-baselines", "--json")
     assert bad.code == 0
-    assert json.loads(bad.out)["run"] == "bad"
+    assert json.loads(bad.out)["folder"] == "bad"
     assert "could not be written: no room" in bad.err
     assert ask("show", "bad").code == 0
 
@@ -480,7 +491,7 @@ def test_what_was_interrupted_has_a_report_too(
     def interrupt(*given: object, **more: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("partita.runs.completion.add_baselines", interrupt)
+    monkeypatch.setattr("partita.runs.complete.add_baselines", interrupt)
     made = ask("run", *SMALL, "-o", "mine")
     assert made.code == 130
     assert reports == [([Path("mine")], Path("mine/report.html"))]

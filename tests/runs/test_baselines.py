@@ -10,10 +10,6 @@ from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
-from partita.experiment.experiment import make
-from partita.runs.completion import complete
-from partita.runs.run import find_runs, start
-from partita.runs.view import view
 
 from partita import registry
 from partita.core.algorithm import Algorithm
@@ -23,13 +19,24 @@ from partita.core.schedules import DECAY
 from partita.core.selectors import HEAD, WEIGHTS
 from partita.errors import PartitaError
 from partita.evaluation.metric import Metric
+from partita.experiment.description import describe_experiment, optimizer_settings
+from partita.experiment.files import make
 from partita.experiment.settings import convert
-from partita.runs import once
-from partita.runs.baselines import add_baselines, baselines_of, optimizer_settings
+from partita.runs import database, reuse
+from partita.runs.baselines import Baseline, add_baselines, baselines_of
+from partita.runs.complete import complete
 from partita.runs.database import BusyError, lock
+from partita.runs.folders import BESIDE, find_runs
 from partita.runs.gains import gain, gains_of
+from partita.runs.reuse import folder_for, session_for
+from partita.runs.session import Session
 from partita.runs.store import Store
-from partita.simulation.result import Progress
+from partita.runs.stored import read_run
+from partita.simulation.events import Event, OnEvent, RoundEnded, Waiting, ignore
+from partita.simulation.executors.inline import inline
+from partita.simulation.experiment import Experiment
+from partita.simulation.simulate import run_stages
+from runs.kept import record_of, rounds_told, start, stop_after
 
 SETTINGS: dict[str, Any] = {
     "algorithm": {"name": "fedper", "epochs": 2, "optimizer": {"lr": 0.05}},
@@ -41,32 +48,46 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def algorithm_of(settings: dict[str, Any]) -> Algorithm:
-    found: Algorithm = convert(Algorithm, settings["algorithm"], "algorithm")
-    return found
+def baselines_for(**changes: Any) -> list[Baseline]:
+    return baselines_of(make({**SETTINGS, **changes}))
+
+
+def completed(folder: Path, on_event: OnEvent = ignore) -> None:
+    with Session.open(folder, on_event=on_event) as session:
+        complete(session)
+
+
+def added(folder: Path, place: Path | None = None) -> list[dict[str, str]]:
+    with Session.open(folder) as session:
+        return add_baselines(session, place)
 
 
 # Which baselines.
 
 
 def test_baselines_have_the_settings_of_the_run() -> None:
-    alone, together = baselines_of({**SETTINGS, "seed": 3, "server": {"weights": "uniform"}, "oracle_validation": True})
+    chosen = make({**SETTINGS, "seed": 3, "server": {"weights": "uniform"}, "oracle_validation": True})
+    alone, together = baselines_of(chosen)
     assert (alone.name, together.name) == ("local", "finetune")
-    for each in (alone, together):
-        assert each.settings["model"] == {"name": "mlp", "hidden": 8}
-        assert each.settings["data"] == {"seed": 3, **SETTINGS["data"]}
-        assert [each.settings[key] for key in ("rounds", "seed", "participation")] == [2, 3, 0.5]
-        assert "oracle_validation" not in each.settings, "baselines have no use for validation data"
-    assert alone.settings["algorithm"] == {"name": "local", "epochs": 2, "optimizer": {"name": "sgd", "lr": 0.05}}
-    assert "server" not in alone.settings
-    assert together.settings["server"] == {"weights": "uniform"}
-    assert together.settings["algorithm"] == {
+    for each in (alone.experiment, together.experiment):
+        assert each.model is chosen.model
+        assert each.data is chosen.data
+        assert (each.rounds, each.seed, each.participation) == (2, 3, chosen.participation)
+        assert not each.oracle_validation, "baselines have no use for validation data"
+        assert each.evaluate_every == 0
+    described = describe_experiment(alone.experiment)
+    assert described["algorithm"] == {"name": "local", "epochs": 2, "optimizer": {"name": "sgd", "lr": 0.05}}
+    assert described["data"] == describe_experiment(chosen)["data"]
+    assert alone.experiment.server is None
+    assert together.experiment.server is chosen.server is not None
+    assert describe_experiment(together.experiment)["algorithm"] == {
         "name": "finetune",
         "epochs": 5,
         "optimizer": {"name": "sgd", "lr": 0.05},
         "on": {"name": "fedavg", "epochs": 2, "optimizer": {"name": "sgd", "lr": 0.05}},
+        "part": None,
+        "penalty": None,
     }
-    assert make(together.settings).evaluate_every == 0
 
 
 @pytest.mark.parametrize(
@@ -85,8 +106,7 @@ def test_baselines_have_the_settings_of_the_run() -> None:
 def test_they_train_as_the_method_does(
     algorithm: object, epochs: int, rate: float, tuned: int, tuning_rate: float
 ) -> None:
-    alone, together = baselines_of({**SETTINGS, "algorithm": algorithm})
-    chosen, tuning = (algorithm_of(each.settings) for each in (alone, together))
+    chosen, tuning = (each.experiment.algorithm for each in baselines_for(algorithm=algorithm))
     assert chosen.settings["epochs"] == epochs
     assert descent(chosen.phases[0]).lr == rate
     on = tuning.settings["on"]
@@ -105,16 +125,17 @@ def descent(stage: Stage) -> SGD:
 
 @pytest.mark.parametrize("name", registry.names("algorithms"))
 def test_every_method_has_baselines(name: str) -> None:
-    for each in baselines_of({**SETTINGS, "algorithm": name}):
-        assert json.loads(json.dumps(each.settings)) == each.settings
-        algorithm_of(each.settings)
+    for each in baselines_for(algorithm=name):
+        described = describe_experiment(each.experiment)
+        assert json.loads(json.dumps(described)) == described
+        assert convert(Algorithm, described["algorithm"], "algorithm").label == each.experiment.algorithm.label
 
 
 def test_pretraining_is_part_of_the_global_model_alone() -> None:
-    before = {"algorithm": "fedavg", "rounds": 3}
-    alone, together = baselines_of({**SETTINGS, "pretrain": before})
-    assert (alone.settings["rounds"], "pretrain" in alone.settings) == (5, False)
-    assert (together.settings["rounds"], together.settings["pretrain"]) == (2, before)
+    chosen = make({**SETTINGS, "pretrain": {"algorithm": "fedavg", "rounds": 3}})
+    alone, together = (each.experiment for each in baselines_of(chosen))
+    assert (alone.rounds, alone.pretrain) == (5, None)
+    assert (together.rounds, together.pretrain) == (2, chosen.pretrain)
 
 
 @pytest.mark.parametrize(
@@ -139,60 +160,79 @@ def test_an_optimizer_is_written_and_made_again(optimizer: SGD) -> None:
 # Made once.
 
 
-def started(folder: Path) -> dict[str, Any]:
-    with Store.open(folder) as store:
-        return store.about
-
-
 def test_baselines_are_made_once_and_used_again(tmp_path: Path) -> None:
     place = tmp_path / "baselines"
     told: list[str] = []
 
-    def tell(stage: str, progress: Progress) -> None:
-        told.append(stage)
+    def tell(event: Event) -> None:
+        told.extend([event.stage] if isinstance(event, RoundEnded) else [])
 
-    start(SETTINGS, tmp_path / "first", baselines=place)
-    complete(tmp_path / "first", tell)
+    start(SETTINGS, tmp_path / "first", baselines=BESIDE)
+    completed(tmp_path / "first", tell)
     made = find_runs(place)
     assert told == ["baseline local"] * 2 + ["baseline finetune"] * 2
     assert [path.name.partition("-")[0] for path in made] == ["finetune", "local"]
-    before = [started(path) for path in made]
+    before = [record_of(path) for path in made]
     # The head is trained more, and all is evaluated more often: the same baselines.
-    start(
-        {**SETTINGS, "algorithm": {**SETTINGS["algorithm"], "head_warmup_epochs": 1}, "evaluate_every": 1},
-        tmp_path / "second",
-        baselines=place,
-    )
-    complete(tmp_path / "second", tell)
+    changed = {**SETTINGS["algorithm"], "head_warmup_epochs": 1}
+    start({**SETTINGS, "algorithm": changed, "evaluate_every": 1}, tmp_path / "second", baselines=BESIDE)
+    completed(tmp_path / "second", tell)
     assert find_runs(place) == made
-    assert [started(path) for path in made] == before
+    assert [record_of(path) for path in made] == before
     assert len(told) == 4
-    start({**SETTINGS, "seed": 1}, tmp_path / "third", baselines=place)
-    complete(tmp_path / "third")
+    start({**SETTINGS, "seed": 1}, tmp_path / "third", baselines=BESIDE)
+    completed(tmp_path / "third")
     assert len(find_runs(place)) == 4
     assert find_runs(tmp_path) == [tmp_path / name for name in ("first", "second", "third")], "baselines apart"
 
 
+CHANGES: dict[str, Any] = {
+    "evaluation_clients": 2,
+    "evaluation_batch": 7,
+    "rounds": 3,
+    "seed": 1,
+    "participation": "number:1",
+    "batching": {"size": 20},
+    "buffers": "local",
+    "frozen_norm": "eval",
+    "engine": "reference",
+    "model": {"name": "mlp", "hidden": 9},
+    "data": {**SETTINGS["data"], "newcomers": 1},
+    "algorithm": {"name": "fedper", "epochs": 3, "optimizer": {"lr": 0.05}},
+    "pretrain": {"algorithm": "fedavg", "rounds": 1},
+}
+
+
+@pytest.mark.parametrize("key", CHANGES)
+def test_what_decides_a_number_of_a_baseline_decides_where_it_is(tmp_path: Path, key: str) -> None:
+    places = [
+        [folder_for(each.name, each.experiment, tmp_path) for each in baselines_for(**changes)]
+        for changes in ({}, {key: CHANGES[key]}, {})
+    ]
+    assert places[0] == places[2]
+    assert not set(places[0]) & set(places[1])
+
+
 def test_baselines_are_the_runs_they_say(tmp_path: Path) -> None:
     start(SETTINGS, tmp_path / "run")
-    found = add_baselines(tmp_path / "run")
+    found = added(tmp_path / "run")
     assert [(each["name"], each["model"], each["label"]) for each in found] == [
         ("local", "before_local", "local"),
         ("global", "before_local", "fedavg"),
         ("global + fine-tune", "after_finetune", "finetune on fedavg"),
     ]
-    assert view(tmp_path / "run").analyses["baselines"] == found
+    assert read_run(tmp_path / "run").analyses["baselines"] == found
     plain = {
-        "local": make({**SETTINGS, "algorithm": {**SETTINGS["algorithm"], "name": "local"}}).run(),
-        "global": make({**SETTINGS, "algorithm": {**SETTINGS["algorithm"], "name": "fedavg"}}).run(),
+        name: run_stages(make({**SETTINGS, "algorithm": {**SETTINGS["algorithm"], "name": method}}), inline())
+        for name, method in (("local", "local"), ("global", "fedavg"))
     }
-    [lowest, *gains] = gains_of(view(tmp_path / "run"))
+    [lowest, *gains] = gains_of(read_run(tmp_path / "run"))
     assert lowest.over == "floor"
     for each, other in zip(found, gains, strict=True):
         assert (tmp_path / "run" / each["run"]).resolve().parent == (tmp_path / "baselines").resolve()
         assert other.over == each["name"]
         if each["name"] in plain:
-            assert other.macro == pytest.approx(plain[each["name"]].accuracy().macro)
+            assert other.macro == pytest.approx(plain[each["name"]].score().macro)
 
 
 @pytest.mark.parametrize(
@@ -206,81 +246,153 @@ def test_baselines_are_the_runs_they_say(tmp_path: Path) -> None:
 )
 def test_nothing_needless_is_run(tmp_path: Path, algorithm: object, runs: list[str], itself: set[str]) -> None:
     start({**SETTINGS, "algorithm": algorithm, "rounds": 1}, tmp_path / "run")
-    found = add_baselines(tmp_path / "run")
+    found = added(tmp_path / "run")
     assert [path.name.partition("-")[0] for path in find_runs(tmp_path / "baselines")] == runs
     assert {each["name"] for each in found if each["run"] == "."} == itself
     assert [each["name"] for each in found] == ["local", "global", "global + fine-tune"]
-    run = view(tmp_path / "run")
-    against = [each["name"] for each in found if (each["run"], each["model"]) != (".", run.about["model"])]
+    run = read_run(tmp_path / "run")
+    against = [each["name"] for each in found if (each["run"], each["model"]) != (".", run.record.model)]
     assert [each.over for each in gains_of(run)] == ["floor", *against], "nothing is measured against itself"
 
 
 def test_an_interrupted_baseline_is_resumed(tmp_path: Path) -> None:
-    start(SETTINGS, tmp_path / "run", baselines=tmp_path / "elsewhere")
-
-    def stop(stage: str, progress: Progress) -> None:
-        if (stage, progress.round) == ("baseline finetune", 1):
-            raise KeyboardInterrupt
-
+    start(SETTINGS, tmp_path / "run", baselines=BESIDE)
     with pytest.raises(KeyboardInterrupt):
-        complete(tmp_path / "run", stop)
-    assert "baselines" not in view(tmp_path / "run").analyses
+        completed(tmp_path / "run", stop_after(1, "baseline finetune"))
+    assert "baselines" not in read_run(tmp_path / "run").analyses
     told: list[tuple[str, int]] = []
-    complete(tmp_path / "run", lambda stage, progress: told.append((stage, progress.round)))
+
+    def tell(event: Event) -> None:
+        if isinstance(event, RoundEnded):
+            rounds_told(told)(event)
+
+    completed(tmp_path / "run", tell)
     assert told == [("baseline finetune", 2)]
-    assert len(view(tmp_path / "run").analyses["baselines"]) == 3
+    assert len(read_run(tmp_path / "run").analyses["baselines"]) == 3
 
 
 def test_they_can_be_switched_off_and_added_later(tmp_path: Path) -> None:
     start({**SETTINGS, "rounds": 1}, tmp_path / "run")
-    complete(tmp_path / "run")
+    completed(tmp_path / "run")
     assert not (tmp_path / "baselines").exists()
-    assert [each.over for each in gains_of(view(tmp_path / "run"))] == ["floor"]
-    assert len(add_baselines(tmp_path / "run", place=tmp_path / "other")) == 3
+    assert [each.over for each in gains_of(read_run(tmp_path / "run"))] == ["floor"]
+    assert len(added(tmp_path / "run", place=tmp_path / "other")) == 3
     assert len(find_runs(tmp_path / "other")) == 2
 
 
 def test_a_run_that_is_not_done_has_no_baselines(tmp_path: Path) -> None:
-    def stop(stage: str, progress: Progress) -> None:
-        raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        start(SETTINGS, tmp_path / "run", on_round=stop)
+        start(SETTINGS, tmp_path / "run", on_event=stop_after(1))
     with pytest.raises(PartitaError, match=r"is not done \(interrupted\). Continue it with: partita resume"):
-        add_baselines(tmp_path / "run")
+        added(tmp_path / "run")
 
 
-def test_another_process_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(once, "PAUSE", 0.0)
+# Another process.
+
+
+@pytest.fixture
+def small() -> Experiment:
+    return make({**SETTINGS, "rounds": 1})
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "PATIENCE", 0.0)
+    monkeypatch.setattr(reuse, "PAUSE", 0.0)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_another_process_is_waited_for(tmp_path: Path, small: Experiment) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
     held = lock(folder)
     waited: list[Path] = []
 
-    def release(path: Path) -> None:
-        waited.append(path)
-        held.close()
+    def release(event: Event) -> None:
+        if isinstance(event, Waiting):
+            waited.append(event.folder)
+            held.release()
 
-    once.run_once({**SETTINGS, "rounds": 1}, folder, on_wait=release)
+    with session_for(small, folder, on_event=release) as session:
+        session.run()
     assert waited == [folder]
-    assert started(folder)["status"] == "done"
+    assert record_of(folder).done
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_process_that_commits_is_waited_for_as_long_as_it_takes(
+    tmp_path: Path, small: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a clock that passes a minute at each look; the other one commits within less than the patience, often."""
+    monkeypatch.setattr(reuse, "PATIENCE", 150.0)
+    looks = [0]
+    writer = Session.start(small, tmp_path / "run").store
+
+    class Clock:
+        @staticmethod
+        def monotonic() -> float:
+            return 60.0 * looks[0]
+
+        @staticmethod
+        def sleep(seconds: float) -> None:
+            looks[0] += 1
+            if looks[0] % 2 == 0 and not writer.closed:
+                writer.note(ended=str(looks[0]))
+            if looks[0] == 40:
+                writer.close()
+
+    monkeypatch.setattr(reuse, "time", Clock)
+    with session_for(small, tmp_path / "run") as session:
+        assert looks[0] == 40, "sixteen times as long as the patience"
+        session.run()
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_process_that_does_not_commit_is_given_up(
+    tmp_path: Path, small: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reuse, "PATIENCE", 0.05)
+    with (
+        Session.start(small, tmp_path / "run"),
+        pytest.raises(PartitaError, match=r"holds .*run, but has not committed anything for 0 minutes"),
+    ):
+        session_for(small, tmp_path / "run")
+
+
+def test_a_run_that_another_process_made_meanwhile_is_used(
+    tmp_path: Path, small: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was not there when it was looked for, and is done when it is to be made."""
+    real = Store.create
+
+    def create(folder: Path, *given: Any) -> Store:
+        monkeypatch.undo()
+        with Session.start(small, folder) as other:
+            other.run()
+        return real(folder, *given)
+
+    monkeypatch.setattr(Store, "create", create)
+    told: list[tuple[str, int]] = []
+    with session_for(small, tmp_path / "run", on_event=rounds_told(told)) as session:
+        session.run()
+    assert told == []
 
 
 def test_waiting_is_for_locks_alone(tmp_path: Path) -> None:
     assert issubclass(BusyError, PartitaError)
-    with pytest.raises(PartitaError, match="at least 1 is needed"):
-        once.run_once({**SETTINGS, "rounds": 0}, tmp_path / "run")
+    with pytest.raises(PartitaError, match="every 0 rounds: it must be at least 1"):
+        session_for(make(SETTINGS), tmp_path / "run", commit_every=0)
 
 
 def test_a_baseline_that_cannot_be_made_is_noted(tmp_path: Path) -> None:
     """Every client has classes of its own, so that there is no head for all."""
     data = {"name": "digits", "split": {"name": "dirichlet", "clients": 6, "alpha": 0.2}, "own_labels": True}
     start({**SETTINGS, "data": data, "rounds": 1}, tmp_path / "run")
-    assert [each["name"] for each in add_baselines(tmp_path / "run")] == ["local"]
-    failed = view(tmp_path / "run").analyses["baselines_failed"]
+    assert [each["name"] for each in added(tmp_path / "run")] == ["local"]
+    failed = read_run(tmp_path / "run").analyses["baselines_failed"]
     assert [each["name"] for each in failed] == ["global", "global + fine-tune"]
     assert all("head" in each["problem"] for each in failed)
-    assert [each.over for each in gains_of(view(tmp_path / "run"))] == ["floor", "local"]
+    assert [each.over for each in gains_of(read_run(tmp_path / "run"))] == ["floor", "local"]
 
 
 # Gains.

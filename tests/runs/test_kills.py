@@ -157,9 +157,6 @@ def test_a_log_that_was_cut_off(tmp_path: Path, log_when_made: int, statements: 
 
 
 def interruptible(folder: Path, finished: Any) -> None:
-    # Where tests run in the background, the signal is ignored from the start.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-
     def note(event: Event) -> None:
         assert isinstance(event, RoundEnded)
         finished.value = event.round

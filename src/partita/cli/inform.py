@@ -19,14 +19,16 @@ class Kind(str, Enum):
     """What can be listed."""
 
     algorithms = "algorithms"
+    servers = "servers"
     models = "models"
     data = "data"
     splits = "splits"
+    executors = "executors"
     analyses = "analyses"
 
 
 def list_(kind: Annotated[Kind, typer.Argument(help="What to list.")], as_json: AsJson = False) -> None:
-    """List what is known by name: algorithms, models, data, splits or analyses.
+    """List what is known by name: algorithms, servers, models, data, splits, executors or analyses.
 
     Example: partita list algorithms
     """

@@ -61,7 +61,7 @@ def rebuild(description: Mapping[str, Any], like: Experiment | None = None) -> E
     if not like:
         return make(settings)
     defaults = {field.name: _default_of(field) for field in dataclasses.fields(Experiment) if field.name in given}
-    return dataclasses.replace(like, **{**defaults, **arguments(Experiment, settings, "")})
+    return dataclasses.replace(like, **{**defaults, **arguments(Experiment, settings, "", complete=False)})
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

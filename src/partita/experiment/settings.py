@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from torch import nn
+
 from .. import registry
 from ..core.algorithm import Algorithm
 from ..core.optimizers import OPTIMIZERS, SGD, Optimizer
@@ -105,7 +107,8 @@ def _one_of(kinds: tuple[Any, ...], value: object, where: str, default: object) 
         try:
             return convert(kind, value, where, default)
         except PartitaError as problem:
-            problems.append(str(problem))
+            # A module exists in Python only, so that settings can never mean one.
+            problems += [] if kind is nn.Module else [str(problem)]
     raise PartitaError(problems[0])
 
 

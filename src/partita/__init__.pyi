@@ -139,4 +139,5 @@ from .simulation.samplers import Sampler as Sampler
 from .simulation.simulate import simulate as simulate
 from .tensors import Tensors as Tensors
 
+__all__: list[str]
 __version__: str

@@ -185,7 +185,8 @@ class UsesWeightOf(nn.Module):
 
 
 def reversed_gradient(inputs: Tensor) -> Tensor:
-    outputs: Tensor = Reversed.apply(inputs)
+    # Torch does not type the functions of autograd.
+    outputs: Tensor = Reversed.apply(inputs)  # type: ignore[no-untyped-call]
     return outputs
 
 
@@ -279,7 +280,8 @@ def layer(draw: Draw, width: int, before: Sequence[nn.Module], depth: int) -> nn
     if kind < 0.35:
         return nn.Linear(width, width, bias=draw.chance(0.8))
     if kind < 0.55:
-        return draw.among(nn.ReLU(), nn.ReLU(inplace=True), nn.Tanh())
+        activation: nn.Module = draw.among(nn.ReLU(), nn.ReLU(inplace=True), nn.Tanh())
+        return activation
     if kind < 0.68:
         return norm(draw, width)
     if kind < 0.78 and depth:
@@ -288,11 +290,13 @@ def layer(draw: Draw, width: int, before: Sequence[nn.Module], depth: int) -> nn
             *(Residual, Twice, WithoutGradient, ByMode, InEvaluation, SkippedAtRandom, ByGradientMode, WithOption),
             *(nn.Sequential, Checkpointed),
         )
-        return draw.among(*wrappers)(inner)
+        wrapped: nn.Module = draw.among(*wrappers)(inner)
+        return wrapped
     alike = [part for part in before if type(part) is nn.Linear and part.in_features == part.out_features == width]
     if alike and kind < 0.86:
-        return draw.among(tied, lambda other: other, UsesWeightOf)(draw.among(*alike))
-    return draw.among(
+        again: nn.Module = draw.among(tied, lambda other: other, UsesWeightOf)(draw.among(*alike))
+        return again
+    made: nn.Module = draw.among(
         lambda: nn.Dropout(0.3),
         Dropped,
         Noisy,
@@ -306,6 +310,7 @@ def layer(draw: Draw, width: int, before: Sequence[nn.Module], depth: int) -> nn
         lambda: parametrized(nn.Linear(width, width)),
         lambda: nn.Identity(),
     )()
+    return made
 
 
 def tied(other: nn.Linear) -> nn.Module:
@@ -420,7 +425,8 @@ class Words(nn.Module):
         if self.way == "mean":
             return found.mean(1)
         if self.way == "twice":
-            return found.mean(1) + self.table(inputs.flip(1)).sum(1)
+            both: Tensor = found.mean(1) + self.table(inputs.flip(1)).sum(1)
+            return both
         return found.sum(1)
 
 
@@ -532,7 +538,7 @@ def phase(draw: Draw, names: Sequence[str]) -> Phase:
         until=draw.among(None, None, None, lambda losses: len(losses) >= 2),
         carry=draw.chance(0.2),
         view=view,
-        **({"samples": lambda client: client.train.take(slice(0, 5))} if draw.chance(0.1) else {}),
+        samples=(lambda client: client.train.take(slice(0, 5))) if draw.chance(0.1) else (lambda client: client.train),
     )
 
 

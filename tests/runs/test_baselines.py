@@ -18,6 +18,7 @@ from partita.core.phases import Phase, Stage
 from partita.core.schedules import DECAY
 from partita.core.selectors import HEAD, WEIGHTS
 from partita.errors import PartitaError
+from partita.evaluation.gains import gain
 from partita.evaluation.metric import Metric
 from partita.experiment.description import describe_experiment, optimizer_settings
 from partita.experiment.files import make
@@ -27,7 +28,7 @@ from partita.runs.baselines import Baseline, add_baselines, baselines_of
 from partita.runs.complete import complete
 from partita.runs.database import BusyError, lock
 from partita.runs.folders import BESIDE, find_runs
-from partita.runs.gains import gain, gains_of
+from partita.runs.gains import gains_of
 from partita.runs.reuse import folder_for, session_for
 from partita.runs.session import Session
 from partita.runs.store import Store
@@ -216,7 +217,7 @@ def test_what_decides_a_number_of_a_baseline_decides_where_it_is(tmp_path: Path,
 def test_baselines_are_the_runs_they_say(tmp_path: Path) -> None:
     start(SETTINGS, tmp_path / "run")
     found = added(tmp_path / "run")
-    assert [(each["name"], each["model"], each["label"]) for each in found] == [
+    assert [(each["name"], each["variant"], each["label"]) for each in found] == [
         ("local", "before_local", "local"),
         ("global", "before_local", "fedavg"),
         ("global + fine-tune", "after_finetune", "finetune on fedavg"),
@@ -251,7 +252,7 @@ def test_nothing_needless_is_run(tmp_path: Path, algorithm: object, runs: list[s
     assert {each["name"] for each in found if each["run"] == "."} == itself
     assert [each["name"] for each in found] == ["local", "global", "global + fine-tune"]
     run = read_run(tmp_path / "run")
-    against = [each["name"] for each in found if (each["run"], each["model"]) != (".", run.record.model)]
+    against = [each["name"] for each in found if (each["run"], each["variant"]) != (".", run.record.variant)]
     assert [each.over for each in gains_of(run)] == ["floor", *against], "nothing is measured against itself"
 
 
@@ -311,7 +312,7 @@ def test_another_process_is_waited_for(tmp_path: Path, small: Experiment) -> Non
     def release(event: Event) -> None:
         if isinstance(event, Waiting):
             waited.append(event.folder)
-            held.release()
+            held.close()
 
     with session_for(small, folder, on_event=release) as session:
         session.run()

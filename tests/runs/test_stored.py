@@ -1,6 +1,7 @@
 """Clients are made again from a stored run as they were, and what is found out about them is kept in it."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,15 @@ from cli.test_cli import Ask, ask  # noqa: F401  (a fixture)
 from partita.algorithms.finetune import finetune
 from partita.data.pool import Pool, pool
 from partita.errors import PartitaError
-from partita.evaluation.scores import Model, Record, measure
-from partita.runs.clients import StoredClients, stored_clients
-from partita.runs.evaluate import ANALYSES, Evaluated, Scope, evaluate
+from partita.evaluation.analyses.embedding import embedding
+from partita.evaluation.analyses.finetuning import finetuning
+from partita.evaluation.analyses.similarity import similarity
+from partita.evaluation.analysis import Analysis, declared
+from partita.evaluation.population import Population
+from partita.evaluation.scores import Record, measure
+from partita.evaluation.variants import Variant
+from partita.runs.clients import stored_clients
+from partita.runs.evaluate import Evaluated, evaluate
 from partita.runs.session import Session
 from partita.runs.store import Store
 from partita.runs.stored import read_run
@@ -54,12 +61,15 @@ def opened(folder: Path) -> Session:
     return Session.open(folder, trust=True)
 
 
-def looked_into(folder: Path, *given: Any, on_event: Any = ignore) -> Evaluated:
+ANALYSES = list(declared("asked"))
+
+
+def looked_into(folder: Path, *given: Analysis, on_event: Any = ignore) -> Evaluated:
     with Session.open(folder, trust=True, on_event=on_event) as session:
-        return evaluate(session, *given)
+        return evaluate(session, given or None)
 
 
-def stored_records(stored: StoredClients) -> list[Record]:
+def stored_records(stored: Population) -> list[Record]:
     """Of the models `before_local` and, where the method fine-tunes, of the tuned ones, as a run records them."""
     found = []
     for number, subject in stored.items():
@@ -79,7 +89,7 @@ def stored_records(stored: StoredClients) -> list[Record]:
 
 
 def in_order(records: list[Record]) -> list[Record]:
-    return sorted(records, key=lambda record: (record.client, record.model, record.role))
+    return sorted(records, key=lambda record: (record.client, record.variant, record.role))
 
 
 @pytest.mark.parametrize("method", MORE)
@@ -87,7 +97,9 @@ def test_stored_models_score_as_they_did(tmp_path: Path, method: str) -> None:
     """Of all clients, participants or not, newcomers too."""
     start({**SHORT, **MORE[method]}, tmp_path / "run")
     result = simulated({**SHORT, **MORE[method]})
-    expected = [each for each in result.records if each.round == 3 and each.model in ("before_local", "after_finetune")]
+    expected = [
+        each for each in result.records if each.round == 3 and each.variant in ("before_local", "after_finetune")
+    ]
     with opened(tmp_path / "run") as session:
         stored = stored_clients(session)
         found, expected = in_order(stored_records(stored)), in_order(expected)
@@ -127,7 +139,7 @@ def test_all_that_applies_is_found_and_kept(tmp_path: Path) -> None:
 
     made = looked_into(tmp_path / "run", on_event=note)
     assert made.left_out == {}
-    assert list(made.found) == list(ANALYSES)
+    assert list(made.found) == ANALYSES
     analyses = read_run(tmp_path / "run").analyses
     assert {name: analyses[name] for name in ANALYSES} == json.loads(json.dumps(made.found, allow_nan=False))
     assert seen == [(name, done, 4) for name in ANALYSES for done in (1, 2, 3, 4)]
@@ -137,16 +149,16 @@ def test_all_that_applies_is_found_and_kept(tmp_path: Path) -> None:
         assert (value["macro"], value["std"], value["micro"]) == (used.macro, used.std, used.micro)
 
 
-def _at(found: dict[str, Any], part: str, epoch: int) -> dict[str, float]:
+def _at(found: Mapping[str, Any], part: str, epoch: int) -> dict[str, float]:
     return {name: found["parts"][part][name][epoch] for name in ("macro", "std", "micro")}
 
 
 def test_finetuning_ends_where_the_method_itself_does(tmp_path: Path) -> None:
     """FedBABU tunes all for five epochs: the same steps, statistics and momentum, and so the same scores."""
     start({**SHORT, **METHODS["babu"]}, tmp_path / "run")
-    found = looked_into(tmp_path / "run", ["finetuning"]).found["finetuning"]
+    found = looked_into(tmp_path / "run", finetuning()).found["finetuning"]
     own = read_run(tmp_path / "run").summaries()
-    epochs: dict[Model, int] = {"before_local": 0, "after_finetune": 5}
+    epochs: dict[Variant, int] = {"before_local": 0, "after_finetune": 5}
     for model, epoch in epochs.items():
         summary = own[model]
         expected = {"macro": summary.macro, "std": summary.std, "micro": summary.micro}
@@ -157,7 +169,7 @@ def test_finetuning_ends_where_the_method_itself_does(tmp_path: Path) -> None:
 
 def test_how_much_is_looked_at_is_a_setting(tmp_path: Path) -> None:
     start(SHORT, tmp_path / "run")
-    made = looked_into(tmp_path / "run", ["finetuning", "similarity"], Scope(clients=3, epochs=2, lr=0.5))
+    made = looked_into(tmp_path / "run", finetuning(clients=3, epochs=2, lr=0.5), similarity(clients=3))
     assert made.found["finetuning"]["epochs"] == [0, 1, 2]
     assert made.found["finetuning"]["lr"] == 0.5
     assert len(made.found["finetuning"]["clients"]) == len(made.found["similarity"]["clients"]) == 3
@@ -170,7 +182,7 @@ def test_what_does_not_apply_says_why(tmp_path: Path) -> None:
     assert made.found.keys() == {"finetuning", "similarity"}
     assert set(made.left_out.values()) == {"numbers has no classes."}
     with pytest.raises(PartitaError, match="no classes"):
-        looked_into(tmp_path / "run", ["embedding"])
+        looked_into(tmp_path / "run", embedding())
     start({**SHORT, **MORE["own labels"]}, tmp_path / "own")
     others = looked_into(tmp_path / "own")
     assert others.found.keys() == {"finetuning", "without_head", "embedding"}
@@ -187,14 +199,10 @@ def test_a_run_that_is_not_done(tmp_path: Path) -> None:
         looked_into(tmp_path / "run")
 
 
-@pytest.mark.parametrize(
-    ("names", "scope", "message"),
-    [(["finetunin"], Scope(), "Did you mean 'finetuning'"), (None, Scope(clients=0), "at least 1")],
-)
-def test_wrong_wishes(tmp_path: Path, names: list[str] | None, scope: Scope, message: str) -> None:
+def test_at_least_one_client_is_looked_at(tmp_path: Path) -> None:
     start({**SHORT, "rounds": 1}, tmp_path)
-    with pytest.raises(PartitaError, match=message):
-        looked_into(tmp_path, names, scope)
+    with pytest.raises(PartitaError, match="at least 1"):
+        looked_into(tmp_path, finetuning(clients=0))
 
 
 @pytest.mark.usefixtures("own_folder")
@@ -242,7 +250,6 @@ def test_a_tuned_model_is_made_when_it_is_asked_for(tmp_path: Path) -> None:
     start(SHORT, tmp_path / "run")
     with opened(tmp_path / "run") as session:
         stored = stored_clients(session)
-        stage = replace(stored.setup.stage, algorithm=finetune(on=stored.algorithm))
-        tuned = replace(stored, setup=replace(stored.setup, stage=stage))[0]
+        tuned = replace(stored[0], algorithm=finetune(on=stored.algorithm))
     assert "used" not in vars(tuned)
     assert not torch.equal(tuned.used["head.weight"], tuned.before["head.weight"])

@@ -9,7 +9,10 @@ from laws.test_laws import ALGORITHMS
 from partita.cli.main import app
 from partita.core.batching import Batching
 from partita.experiment.estimate import estimate
-from partita.experiment.experiment import Experiment, make, read
+from partita.experiment.files import make, read
+from partita.simulation.executors.inline import inline
+from partita.simulation.experiment import Experiment
+from partita.simulation.simulate import run_stages
 from toys import small_federation, small_network
 
 
@@ -28,7 +31,7 @@ def test_every_method_can_be_estimated(name: str) -> None:
 def test_bytes_are_those_of_the_run(algorithm: str) -> None:
     experiment = make(read(None, [f"algorithm={algorithm}", "rounds=2", "evaluate_every=0", "data.split.clients=4"]))
     found = estimate(experiment, workers=1)
-    result = experiment.run()
+    result = run_stages(experiment, inline())
     assert not found.masked
     assert found.bytes_down * 2 == sum(row.down for row in result.traffic)
     assert found.bytes_up * 2 == sum(row.up for row in result.traffic)

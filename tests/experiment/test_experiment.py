@@ -19,10 +19,13 @@ from partita.core.optimizers import SGD, adam
 from partita.core.server import Averaging
 from partita.data.pool import Pool, pool
 from partita.errors import PartitaError
-from partita.experiment.experiment import DEFAULTS, Experiment, Pretraining, make, read
+from partita.experiment.files import DEFAULTS, make, read, trusted
 from partita.models.mlp import mlp
-from partita.simulation.result import Progress
-from partita.simulation.simulate import simulate
+from partita.simulation.events import Event, OnEvent, RoundEnded, ignore
+from partita.simulation.executors.inline import inline
+from partita.simulation.experiment import Experiment, Pretraining
+from partita.simulation.result import Result
+from partita.simulation.simulate import run_stages, simulate
 from toys import small_federation
 
 DATA = small_federation((8, 6))
@@ -34,6 +37,10 @@ def double_mlp(shape: tuple[int, ...], classes: int) -> torch.nn.Module:
 
 def experiment(algorithm: Algorithm, **more: Any) -> Experiment:
     return Experiment(algorithm, double_mlp, DATA, **{"rounds": 1, "evaluate_every": 0, **more})
+
+
+def run(algorithm: Algorithm, on_event: OnEvent = ignore, **more: Any) -> Result:
+    return run_stages(experiment(algorithm, **more), inline(), on_event)
 
 
 @pytest.mark.parametrize(
@@ -106,6 +113,15 @@ def test_a_file_and_changes_of_it(tmp_path: Path) -> None:
     assert read(path)["rounds"] == 3
 
 
+@pytest.mark.parametrize("before", [b"", b"\xef\xbb\xbf"], ids=["plain", "with a byte order mark"])
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n"], ids=["LF", "CRLF"])
+def test_files_of_any_editor(tmp_path: Path, before: bytes, line_end: bytes) -> None:
+    path = tmp_path / "experiment.toml"
+    path.write_bytes(before + FILE.encode().replace(b"\n", line_end))
+    made = make(read(path))
+    assert (made.rounds, made.seed, len(made.data), made.batching.size) == (3, 4, 6, 20)
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -134,7 +150,7 @@ def test_a_file_that_is_missing(tmp_path: Path) -> None:
         ({"algoritm": "fedavg"}, "Did you mean 'algorithm'?"),
         ({"size": 3}, "Did you mean 'batching.size'?"),
         ({"rounds": "ten"}, "rounds: 'ten' is not a whole number"),
-        ({"participation": "half"}, "participation: 'half' is not a number"),
+        ({"participation": "half"}, "Unknown participation 'half'"),
         ({"buffers": "locl"}, "buffers: Unknown value 'locl'. Did you mean 'local'?"),
         ({"data": {"name": "digits", "validaton": 1}}, "Did you mean 'validation'?"),
         ({"data": "digit"}, "Did you mean 'digits'?"),
@@ -171,31 +187,29 @@ def numbers(*, count: int = 200) -> Pool:
 
 def test_a_source_of_data_of_ones_own() -> None:
     settings = {"name": f"{__name__}:numbers", "count": 60, "split": {"name": "iid", "clients": 3}}
-    made = make({**DEFAULTS, "data": settings, "seed": 1}).data
+    made = make(trusted({**DEFAULTS, "data": settings, "seed": 1})).data
     assert (made.name, len(made), len(made.samples), made.classes) == ("numbers", 3, 60, 2)
 
 
 @pytest.mark.parametrize("server", [Averaging(adam(0.1)), Averaging(weights="uniform")])
 def test_a_server_replaces_the_one_of_an_algorithm_that_averages(server: Averaging) -> None:
-    assert experiment(fedper(), server=server).run().algorithm.server is server
+    assert run(fedper(), server=server).algorithm.server is server
 
 
 @pytest.mark.parametrize("algorithm", [fedamp(), apple(), scaffold()], ids=lambda algorithm: algorithm.name)
 def test_a_server_of_another_kind_stays(algorithm: Algorithm) -> None:
-    told: list[str] = []
-    replaced = experiment(algorithm, server=Averaging(), pretrain=Pretraining(fedavg(), 1))
     with pytest.raises(PartitaError, match=f"{algorithm.name} has its own server, which cannot be replaced"):
-        replaced.run(lambda stage, progress: told.append(stage))
-    assert not told, "it is known before the first round"
+        experiment(algorithm, server=Averaging(), pretrain=Pretraining(fedavg(), 1))
 
 
 def test_pretraining_makes_the_initial_weights() -> None:
     stages: list[tuple[str, int]] = []
 
-    def note(stage: str, progress: Progress) -> None:
-        stages.append((stage, progress.round))
+    def note(event: Event) -> None:
+        assert isinstance(event, RoundEnded)
+        stages.append((event.stage, event.round))
 
-    result = experiment(lg_fedavg(), pretrain=Pretraining(fedavg(), 2), rounds=1).run(note)
+    result = run(lg_fedavg(), note, pretrain=Pretraining(fedavg(), 2), rounds=1)
     before = simulate(fedavg(), double_mlp, DATA, rounds=2).network_weights()
     assert stages == [("pretrain", 1), ("pretrain", 2), ("run", 1)]
     assert result.task.weights.keys() == before.keys()
@@ -218,8 +232,13 @@ def test_everything_reaches_the_simulation() -> None:
         "evaluation_batch": 2,
         "oracle_validation": True,
     }
-    result = experiment(fedavg(), seed=5, evaluation_clients=1, **chosen).run()
-    batching = {"size": 3, "shuffle": False, "drop_last": False}
-    assert result.protocol == {**chosen, "batching": batching, "evaluated_clients": 1}
-    assert (result.seed, result.rounds) == (5, 1)
+    result = run(fedavg(), seed=5, evaluation_clients=1, **chosen)
+    reached = result.setup.experiment
+    assert {name: getattr(reached, name) for name in chosen} == chosen
+    assert (result.task.buffers, result.task.frozen_norm) == ("local", "eval")
+    assert (result.setup.moment(0).seed, result.rounds) == (5, 1)
     assert len({each.client for each in result.traffic}) == 1
+    assert len({record.client for record in result.select()}) == 1
+    client = result.setup.client(0, result.setup.moment(0))
+    assert client.batching == Batching(3, shuffle=False)
+    assert torch.equal(client.validation.inputs, DATA[0].test.inputs), "test data are handed out"

@@ -14,11 +14,12 @@ from partita.core.optimizers import SGD, Adaptive, Optimizer
 from partita.core.phases import Phase
 from partita.core.schedules import DECAY, Schedule
 from partita.core.selectors import BODY, HEAD, WEIGHTS, Selector
-from partita.core.server import Averaging
+from partita.core.server import Averaging, Server
 from partita.core.task import Task
 from partita.data.federation import Federation
 from partita.data.splits.dirichlet import dirichlet
 from partita.errors import PartitaError
+from partita.experiment.files import trusted
 from partita.experiment.settings import build, convert
 from partita.randomness import Moment
 from partita.simulation.tasks import Factory
@@ -162,7 +163,7 @@ def test_optimizers_by_name(name: str, second: str) -> None:
 
 
 def algorithm(settings: object) -> Algorithm:
-    made: Algorithm = convert(Algorithm, settings, "algorithm")
+    made: Algorithm = convert(Algorithm, trusted(settings), "algorithm")
     return made
 
 
@@ -283,11 +284,21 @@ def test_a_split_without_a_name_changes_the_default_one() -> None:
 
 
 def test_a_server_by_settings() -> None:
-    made: Averaging = convert(Averaging, {"weights": "uniform", "optimizer": {"name": "yogi", "lr": 0.1}}, "server")
+    made: Averaging = convert(Server, {"weights": "uniform", "optimizer": {"name": "yogi", "lr": 0.1}}, "server")
     assert made.weights == "uniform"
     assert isinstance(made.optimizer, Adaptive)
-    momentum: Averaging = convert(Averaging, {"optimizer": {"momentum": 0.9}}, "server")
+    momentum: Averaging = convert(Server, {"optimizer": {"momentum": 0.9}}, "server")
     assert momentum.optimizer == SGD(1.0, momentum=0.9)
+    assert convert(Server, "averaging", "server") == Averaging()
+    assert convert(Server, {"name": "averaging", "weights": "batches"}, "server") == Averaging(weights="batches")
+    with pytest.raises(PartitaError, match=r"Unknown server 'average'\. Did you mean 'averaging'"):
+        convert(Server, "average", "server")
+
+
+def test_a_setting_is_plain_whoever_vouched_for_it() -> None:
+    made = algorithm({"name": "flayer", "variant": "official"})
+    assert type(setting(made, "variant")) is str
+    assert type(things(**trusted({"word": "hello"})).word) is str
 
 
 def test_defaults_are_never_changed_by_settings() -> None:

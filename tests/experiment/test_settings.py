@@ -19,6 +19,7 @@ from partita.core.task import Task
 from partita.data.federation import Federation
 from partita.data.splits.dirichlet import dirichlet
 from partita.errors import PartitaError
+from partita.experiment.files import trusted
 from partita.experiment.settings import build, convert
 from partita.randomness import Moment
 from partita.servers.median import median
@@ -163,7 +164,7 @@ def test_optimizers_by_name(name: str, second: str) -> None:
 
 
 def algorithm(settings: object) -> Algorithm:
-    made: Algorithm = convert(Algorithm, settings, "algorithm")
+    made: Algorithm = convert(Algorithm, trusted(settings), "algorithm")
     return made
 
 
@@ -297,6 +298,12 @@ def test_a_server_by_settings() -> None:
 def test_an_unknown_server_has_a_suggestion() -> None:
     with pytest.raises(PartitaError, match=r"Unknown server 'medain'\. Did you mean 'median'"):
         convert(Server, "medain", "server")
+
+
+def test_a_setting_is_plain_whoever_vouched_for_it() -> None:
+    made = algorithm({"name": "flayer", "variant": "official"})
+    assert type(setting(made, "variant")) is str
+    assert type(things(**trusted({"word": "hello"})).word) is str
 
 
 def test_defaults_are_never_changed_by_settings() -> None:

@@ -12,7 +12,7 @@ APT := $(ROOT) env DEBIAN_FRONTEND=noninteractive apt-get -qq
 # What is imported once is compiled once, whatever the environment says: many tests start processes of their own.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test browser lint bench faults clean
+.PHONY: demo test test-all browser lint bench faults clean
 
 demo: $(VENV)/partita
 	$(BIN)/partita demo
@@ -22,6 +22,12 @@ test: $(VENV)/test browser
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest -n auto
+
+# Everything that takes longer: thousands of random networks, tests in the background of another job, and the faults.
+test-all: test
+	PARTITA_RANDOM_NETWORKS=5000 $(BIN)/pytest tests/engine/test_random_networks.py
+	for capability in default avx2; do ATEN_CPU_CAPABILITY=$$capability $(BIN)/pytest -n auto || exit 1; done
+	$(MAKE) faults
 
 browser:
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null \

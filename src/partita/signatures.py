@@ -19,10 +19,6 @@ Arguments = ParamSpec("Arguments")
 Made = TypeVar("Made")
 
 
-LARGEST = 10**9
-"""No rate, strength or count that makes sense is larger."""
-
-
 @dataclass(frozen=True)
 class Range:
     """The numbers from `low` to `high`, without an end that is open; never nan or infinity."""
@@ -39,8 +35,8 @@ class Range:
 
     def __str__(self) -> str:
         """
-        >>> [str(each) for each in (Range(0), above(0), between(0, 1), Range(0, 1, high_open=True), Range())]
-        ['at least 0', 'above 0 and at most 1,000,000,000', 'from 0 to 1', 'at least 0 and below 1', 'finite']
+        >>> [str(each) for each in (at_least(0), above(0), between(0, 1), Range(0, 1, high_open=True), Range())]
+        ['at least 0', 'above 0', 'from 0 to 1', 'at least 0 and below 1', 'finite']
         """
         low = "" if self.low == -math.inf else f"{'above' if self.low_open else 'at least'} {self.low:,}"
         high = "" if self.high == math.inf else f"{'below' if self.high_open else 'at most'} {self.high:,}"
@@ -50,11 +46,11 @@ class Range:
 
 
 def at_least(low: float) -> Range:
-    return Range(low, LARGEST)
+    return Range(low)
 
 
 def above(low: float) -> Range:
-    return Range(low, LARGEST, low_open=True)
+    return Range(low, low_open=True)
 
 
 def between(low: float, high: float) -> Range:
@@ -64,7 +60,7 @@ def between(low: float, high: float) -> Range:
 FINITE = Range()
 
 Rate = Annotated[float, at_least(0)]
-"""A learning rate, or a factor of one. With 0 nothing moves."""
+"""A learning rate, or a factor of one. With 0 nothing moves; one that is too large makes the loss diverge."""
 Strength = Annotated[float, at_least(0)]
 """What a term of a loss is multiplied with."""
 Share = Annotated[float, between(0, 1)]
@@ -173,6 +169,8 @@ def _is_number(kind: Any) -> bool:
 def _number_problem(kind: Any, value: float) -> str | None:
     [allowed] = _ranges(kind)
     whole = (get_args(kind)[0] if get_origin(kind) is Annotated else kind) is int
+    if not whole and isinstance(value, int) and abs(value) >= 2**63:
+        return f"{allowed}, and a float rather than a whole number of this size"
     if value in allowed and not (whole and not isinstance(value, int)):
         return None
     return f"{'a whole number, ' if whole else ''}{allowed}"

@@ -92,7 +92,7 @@ def test_a_step_is_as_long_as_it_says(every: int, passed: int) -> None:
         ("steps:5", "Did you mean 'step'"),
         ("", "Unknown schedule ''"),
         ("step", "For example: 'step:500,0.5'"),
-        ("step:0", "every is 0.0, but must be from 1 to"),
+        ("step:0", "every is 0.0, but must be at least 1"),
         ("step:2.5", "For example: 'step:500,0.5'"),
         ("step:ten", "For example: 'step:500,0.5'"),
         ("step:1,2,3", "For example: 'step:500,0.5'"),

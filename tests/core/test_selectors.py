@@ -268,3 +268,128 @@ WORDS = st.lists(st.text("ab1_", min_size=1, max_size=3), min_size=1, max_size=4
 @given(WORDS, WORDS)
 def test_a_plain_name_matches_itself_and_what_is_inside(pattern: str, name: str) -> None:
     assert matches(pattern, name) == (name == pattern or name.startswith(pattern + "."))
+
+
+# What is printed is parsed to the same selection, whatever modules are called
+
+ODD = st.text(st.sampled_from("ab1 ()~&|,:+'\"\\*?[]!=<>é\n"), min_size=1, max_size=6)
+MODULE_NAMES = (
+    st.sampled_from(["norm", "head", "body", "input", "network", "weights", "name:norm", "last_blocks:2"]) | ODD
+)
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> Network:
+    """A few layers, some within others, with names that nobody should give."""
+    module = nn.Sequential()
+    for name in draw(st.lists(MODULE_NAMES, min_size=2, max_size=4, unique=True)):
+        layer = draw(st.sampled_from([nn.Linear(1, 1), nn.BatchNorm1d(1), WideLinear(1, 1)]))
+        if hasattr(module, name):
+            continue
+        inner = nn.Sequential()
+        inner.add_module(draw(MODULE_NAMES.filter(lambda each: not hasattr(nn.Sequential(), each))), layer)
+        module.add_module(name, draw(st.sampled_from([layer, inner])))
+    module.add_module("last", nn.Linear(1, 1))
+    return network(module, {draw(ODD): "last"})
+
+
+@st.composite
+def selectors(draw: st.DrawFn, among: Network) -> Selector:
+    """Everything that can be built from what is public, but for predicates."""
+    names = [part for name in among.names for part in (name, name.rpartition(".")[0], name.partition(".")[0])]
+    counts = st.integers(-1, 4)
+    simple = st.one_of(
+        st.sampled_from([NOTHING, EVERYTHING, NETWORK, HEAD, BODY, NORM, INPUT, WEIGHTS]),
+        st.lists(st.sampled_from(names) | MODULE_NAMES, min_size=1, max_size=3).map(lambda each: where(*each)),
+        st.builds(last_blocks, counts),
+        st.builds(first_blocks, counts),
+        st.builds(last_tensors, counts),
+        st.sampled_from([*among.groups, "nowhere"]).map(group),
+        st.lists(st.sampled_from([nn.Linear, nn.BatchNorm1d, WideLinear, nn.modules.batchnorm._NormBase]), min_size=1)
+        .map(lambda kinds: of_type(*kinds)),
+    )  # fmt: skip
+    prefixes = st.sampled_from(["personal/", "a/b/", "x"]) | ODD
+    combined: st.SearchStrategy[Selector] = st.recursive(
+        simple,
+        lambda inner: st.one_of(
+            st.builds(lambda one, other: one & other, inner, inner),
+            st.builds(lambda one, other: one | other, inner, inner),
+            inner.map(lambda one: ~one),
+            st.builds(below, prefixes, inner),
+        ),
+        max_leaves=5,
+    )
+    return draw(combined)
+
+
+def outcome(selector: Selector, among: Network, names: frozenset[str]) -> frozenset[str] | str:
+    """What it chooses, or the error."""
+    try:
+        return selector(among, names)
+    except PartitaError as problem:
+        return str(problem)
+
+
+@given(st.data())
+@settings(max_examples=400)
+def test_what_is_printed_is_parsed_to_the_same_selection(data: st.DataObject) -> None:
+    among = data.draw(networks())
+    selector = data.draw(selectors(among))
+    prefixes = ("", "personal/", "a/b/", "x")
+    names = frozenset(prefix + name for prefix in prefixes for name in among.names)
+    again = Selector.parse(str(selector))
+    assert outcome(again, among, names) == outcome(selector, among, names)
+    assert str(again) == str(selector)
+
+
+CALLED_AS_PARTS = network(
+    named(norm=nn.Linear(2, 2), head=nn.Linear(2, 2), batch=nn.BatchNorm1d(2), last=nn.Linear(2, 2))
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "modules"),
+    [
+        ("norm", {"batch"}),
+        ("name:norm", {"norm"}),
+        ("head", {"last"}),
+        ("name:head", {"head"}),
+        ("~name:norm & network", {"head", "batch", "last"}),
+        ("name:'norm'", {"norm"}),
+        ("'norm'", {"norm"}),
+    ],
+)
+def test_a_module_may_be_called_as_a_part_of_the_network(text: str, modules: set[str]) -> None:
+    assert modules_of(chosen(Selector.parse(text), CALLED_AS_PARTS)) == modules
+
+
+def test_a_name_that_is_also_a_word_is_printed_with_its_kind() -> None:
+    assert str(where("norm", "layer4.*")) == "(name:norm | layer4.*)"
+    assert str(where("my (layer)")) == "name:'my (layer)'"
+    assert str(group("it's")) == r"group:'it\'s'"
+
+
+@pytest.mark.parametrize("text", ["'norm", "name:'x", "name:", "personal/", "personal/ head", "'a b'("])
+def test_text_that_is_not_complete_is_refused(text: str) -> None:
+    with pytest.raises(PartitaError, match=r"Selector|Unknown selector"):
+        Selector.parse(text)
+
+
+def test_types_of_ones_own_are_named_with_their_module_and_never_imported() -> None:
+    own = of_type(WideLinear)
+    assert str(own) == f"type:{__name__}.WideLinear"
+    assert chosen(Selector.parse(str(own)), LOOKALIKES) == chosen(own, LOOKALIKES)
+    with pytest.raises(PartitaError, match="matches no tensor"):
+        chosen(Selector.parse("type:os.system"), LOOKALIKES)
+
+
+def test_a_slash_in_the_name_of_a_module_is_refused() -> None:
+    odd = nn.Sequential()
+    odd.add_module("a/b", nn.Linear(1, 1))
+    with pytest.raises(PartitaError, match="rename the module"):
+        network(odd)
+
+
+def test_a_pattern_is_needed() -> None:
+    with pytest.raises(PartitaError, match="needs a pattern"):
+        where()

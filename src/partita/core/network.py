@@ -66,6 +66,11 @@ def tensors_of(module: nn.Module) -> Tensors:
 def network_of(module: nn.Module, matches: Callable[[str, str], bool], groups: Mapping[str, str | Names]) -> Network:
     """Read a module's structure; `groups` and the module's own `groups` and `blocks` are patterns on tensor names."""
     tensors = tensors_of(module)
+    if odd := [name for name in tensors if "/" in name]:
+        raise PartitaError(
+            f"The network has a tensor called {odd[0]!r}. A slash divides a method's own tensors from the network's: "
+            "rename the module."
+        )
     modules = dict(module.named_modules())
     owners = {name: modules[name.rpartition(".")[0]] for name in tensors}
     buffers = frozenset(name for name, _ in module.named_buffers() if name in tensors)

@@ -45,7 +45,8 @@ class Selector:
     def parse(cls, text: str) -> "Selector":
         """`head`, `body`, `last_blocks:2`, `group:adapter`, `type:BatchNorm2d`, `layer4.*`, with `~`, `&`, `|` and `,`.
 
-        What a selector prints is parsed to the same selector, but for predicates.
+        `name:head` is a module or tensor called head, not the head of the network; a name with odd characters is
+        quoted, as in `name:'my (layer)'`. What a selector prints is parsed to the same selector, but for predicates.
         """
         return _Parser(text).selector()
 
@@ -88,21 +89,45 @@ def group(name: str) -> Selector:
             raise PartitaError(unknown("group", name, network.groups) + " Name it with Task(groups={...}).")
         return frozenset(network.groups[name])
 
-    return _rule(name if name == "head" else f"group:{name}", choose)
+    return _rule(name if name == "head" else f"group:{_quoted(name)}", choose)
 
 
 def where(*patterns: str) -> Selector:
     """Glob patterns on names of tensors or of modules."""
 
     def one(pattern: str) -> Selector:
-        return _rule(pattern, lambda network: frozenset(name for name in network.names if matches(pattern, name)))
+        text = _quoted(pattern)
+        if text != pattern or pattern in _NAMED:
+            text = "name:" + text
+        return _rule(text, lambda network: frozenset(name for name in network.names if matches(pattern, name)))
 
+    if not patterns:
+        raise PartitaError("where() needs a pattern, as in where('layer4.*').")
     return reduce(or_, map(one, patterns))
 
 
 def of_type(*kinds: type[nn.Module]) -> Selector:
     """The tensors that modules of these types (or subclasses) own."""
-    return _rule("type:" + "+".join(kind.__name__ for kind in kinds), lambda network: network.of_kind(kinds))
+    return _of_type(*map(_type_name, kinds))
+
+
+def _of_type(*names: str) -> Selector:
+    """By the names of types: in text no type is imported, but looked for among those of the network."""
+
+    def choose(network: Network) -> frozenset[str]:
+        return frozenset(
+            name
+            for name, owner in network.owners.items()
+            if any(_type_name(kind) in names for kind in type(owner).__mro__)
+        )
+
+    return _rule("type:" + "+".join(map(_quoted, names)), choose)
+
+
+def _type_name(kind: type) -> str:
+    """`Linear` is torch's; any other has its module before it."""
+    short = kind.__name__
+    return short if getattr(nn, short, None) is kind else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def satisfying(predicate: Callable[[str], bool]) -> Selector:
@@ -139,7 +164,7 @@ def below(prefix: str, selector: Selector = NETWORK) -> Selector:
         inner = frozenset(name.removeprefix(prefix) for name in names if name.startswith(prefix))
         return frozenset(prefix + name for name in selector(network, inner))
 
-    return Selector(f"{prefix}({selector})", choose)
+    return Selector(f"{prefix if _PREFIX.fullmatch(prefix) else _in_quotes(prefix)}({selector})", choose)
 
 
 def _blocks(
@@ -164,12 +189,43 @@ _NAMED = {str(s): s for s in (NOTHING, EVERYTHING, NETWORK, HEAD, BODY, NORM, IN
 _COUNTED = {"last_blocks": last_blocks, "first_blocks": first_blocks, "last_tensors": last_tensors}
 
 
+_PLAIN = re.compile(r"[^()~&|,+:'/\s]+")
+"""What can stand in a text as it is."""
+_PREFIX = re.compile(r"[^()~&|,+:'/\s]+/")
+_TOKEN = re.compile(r"\s*([()~&|,]|(?:'(?:[^'\\]|\\.)*'|[^()~&|,\s'])+)", re.DOTALL)
+_QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'", re.DOTALL)
+
+
+def _quoted(name: str) -> str:
+    """A name as it stands in a text: in quotes where a character has a meaning of its own."""
+    return name if _PLAIN.fullmatch(name) else _in_quotes(name)
+
+
+def _in_quotes(name: str) -> str:
+    return "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _unquoted(text: str) -> str:
+    return _QUOTED.sub(lambda found: re.sub(r"\\(.)", r"\1", found[1], flags=re.DOTALL), text)
+
+
+def _tokens(text: str) -> list[str]:
+    found, at = [], 0
+    while text[at:].strip():
+        token = _TOKEN.match(text, at)
+        if not token:
+            raise PartitaError(f"Selector {text!r}: a quote is not closed.")
+        found.append(token[1])
+        at = token.end()
+    return found
+
+
 class _Parser:
     """Reads alternatives of conjunctions of terms, from the left."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.tokens = re.findall(r"[()~&|,]|[^()~&|,\s]+", text)
+        self.tokens = _tokens(text)
 
     def selector(self) -> Selector:
         found = self.alternatives()
@@ -195,10 +251,10 @@ class _Parser:
         token = self.tokens.pop(0) if self.tokens else ""
         if token == "~":
             return ~self.term()
-        if token == "(" or token.endswith("/"):
-            return self.bracketed(token)
         if not token or token in ")&|,":
             raise PartitaError(f"Selector {self.text!r}: a name is missing.")
+        if token == "(" or _PREFIX.fullmatch(token) or (_QUOTED.fullmatch(token) and self.tokens[:1] == ["("]):
+            return self.bracketed(token)
         return _named(token)
 
     def bracketed(self, token: str) -> Selector:
@@ -209,27 +265,33 @@ class _Parser:
         found = self.alternatives()
         if not self.tokens or self.tokens.pop(0) != ")":
             raise PartitaError(f"Selector {self.text!r}: a bracket is not closed.")
-        return found if token == "(" else below(token, found)
+        return found if token == "(" else below(_unquoted(token), found)
 
 
 def _named(term: str) -> Selector:
-    kind, _, argument = term.partition(":")
-    if kind in _NAMED and not argument:
-        return _NAMED[kind]
-    if kind in _COUNTED and argument.isdecimal():
+    if term in _NAMED:
+        return _NAMED[term]
+    if _QUOTED.fullmatch(term):
+        return where(_unquoted(term))
+    kind, colon, argument = term.partition(":")
+    if not colon:
+        return where(term)
+    if kind in _COUNTED and re.fullmatch(r"-?\d+", argument):
         return _COUNTED[kind](int(argument))
+    if kind == "name" and argument:
+        return where(_unquoted(argument))
     if kind == "group" and argument:
-        return group(argument)
+        return group(_unquoted(argument))
     if kind == "type" and argument:
-        return of_type(*map(_module_type, argument.split("+")))
-    if argument:
-        known = [*_NAMED, *(f"{name}:N" for name in _COUNTED), "group:NAME", "type:NAME"]
-        raise PartitaError(unknown("selector", term, known))
-    return where(term)
+        return _of_type(*map(_known_type, re.findall(r"(?:'(?:[^'\\]|\\.)*'|[^+'])+", argument, re.DOTALL)))
+    known = [*_NAMED, *(f"{name}:N" for name in _COUNTED), "group:NAME", "type:NAME", "name:NAME"]
+    raise PartitaError(unknown("selector", term, known))
 
 
-def _module_type(name: str) -> type[nn.Module]:
+def _known_type(text: str) -> str:
+    """A type of torch, or one of the network's with its module before it."""
+    name = _unquoted(text)
     found = getattr(nn, name, None)
-    if not isinstance(found, type) or not issubclass(found, nn.Module):
-        raise PartitaError(f"torch.nn has no module type {name!r}.")
-    return found
+    if "." not in name and not (isinstance(found, type) and issubclass(found, nn.Module)):
+        raise PartitaError(f"torch.nn has no module type {name!r}. Name your own as package.module.{name}.")
+    return name

@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import partita
@@ -53,7 +54,7 @@ def marked(mark: Path) -> list[int]:
     return found
 
 
-def wait_for(condition: Callable[[], object], seconds: float = 60) -> bool:
+def wait_for(condition: Callable[[], object], seconds: float = 120) -> bool:
     """Whether it becomes true in time. The time only ends a test that hangs."""
     end = time.monotonic() + seconds
     while not condition():
@@ -68,7 +69,7 @@ def nothing_left() -> Iterator[None]:
     """No process and no open file is left by what is done within."""
     before, opened = set(children()), open_files()
     yield
-    assert wait_for(lambda: set(children()) <= before, 10)
+    assert wait_for(lambda: set(children()) <= before, 30)
     assert open_files() == opened
 
 
@@ -115,6 +116,8 @@ def script(
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
+        # Tests may run in the background, where Ctrl-C is ignored from the start.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
     with process:
         try:

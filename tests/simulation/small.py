@@ -16,7 +16,7 @@ from partita.simulation.simulate import simulate
 from toys import small_federation, small_network
 
 DATA = replace(small_federation((8, 7, 6, 11, 9)), newcomers=frozenset({3}))
-"""Four clients that train, three of them in each round, and a newcomer."""
+"""Four clients that train, two of them in each round, and a newcomer."""
 OPTIONS: Mapping[str, Any] = {
     "rounds": 2,
     "seed": 1,

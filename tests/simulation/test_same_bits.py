@@ -60,7 +60,7 @@ def alone(name: str) -> str:
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_any_number_of_workers_gives_the_same_bits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three of four clients in each round, a newcomer who never trains, and small clients by themselves or together."""
+    """Two of four clients in each round, a newcomer who never trains, and small clients by themselves or together."""
     with nothing_left():
         assert all_bits(name, "processes:2") == alone(name)
         assert all_bits(name, "processes:3") == alone(name)

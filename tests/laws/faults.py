@@ -87,9 +87,9 @@ FAULTS = (
     ),
     Fault(
         "wrong client's state",
-        "simulation/simulate.py",
+        "simulation/jobs.py",
         "[states.get(each, {}) for each in some]",
-        "[states.get((each + 1) % len(data), {}) for each in some]",
+        "[states.get((each + 1) % len(setup.data), {}) for each in some]",
         "laws/test_laws.py",
     ),
     Fault(
@@ -206,23 +206,23 @@ FAULTS = (
     ),
     Fault(
         "a receiver writes into the sender's memory",
-        "simulation/executors/transport.py",
+        "simulation/executors/_transport.py",
         "shared=False",
         "shared=True",
         "simulation/test_transport.py",
     ),
     Fault(
         "tensors where they happen to begin",
-        "simulation/executors/transport.py",
+        "simulation/executors/_transport.py",
         "ALIGNMENT = 64",
         "ALIGNMENT = 16",
         "simulation/test_transport.py",
     ),
     Fault(
         "outcomes in the order in which they came",
-        "simulation/simulate.py",
-        "return outcome.client",
-        "return 0",
+        "simulation/rounds.py",
+        'return sorted(results, key=attrgetter("client"))',
+        "return list(results)",
         "simulation/test_processes.py",
     ),
     Fault(

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -48,35 +48,41 @@ def install(folder: Path, points: Mapping[str, str]) -> None:
     (information / "entry_points.txt").write_text("\n".join(["[partita.algorithms]", *lines, ""]))
 
 
-def run(algorithm: str, *path: Path) -> dict[str, object]:
+def ask(arguments: Sequence[str], path: Sequence[Path]) -> dict[str, object]:
     """The command line in a process of its own, with folders on its path."""
-    command = "from partita.cli.main import main; main()"
-    settings = (
-        f"algorithm={algorithm}",
-        "algorithm.fraction=0.2",
-        "rounds=1",
-        "data.split=iid",
-        "data.split.clients=3",
-    )
     done = subprocess.run(
-        [sys.executable, "-c", command, "run", *settings, "--json"],
+        [sys.executable, "-c", "from partita.cli.main import main; main()", *arguments, "--json"],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([*map(str, path), os.environ.get("PYTHONPATH", "")])},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
     )
     assert (done.returncode, done.stderr) == (0, "")
     result: dict[str, object] = json.loads(done.stdout)
     return result
 
 
+def run(algorithm: str, *path: Path) -> dict[str, object]:
+    settings = ("algorithm.fraction=0.2", "rounds=1", "data.split=iid", "data.split.clients=3")
+    return ask(["run", f"algorithm={algorithm}", *settings, "--no-baselines"], path)
+
+
+def resumed(folder: str, *path: Path, trust: bool = True) -> dict[str, object]:
+    """It is made again from its record."""
+    return ask(["resume", folder, *(["--trust"] if trust else [])], path)
+
+
 def test_a_run_by_module_and_function() -> None:
-    assert run(BY_MODULE, SOURCE)["algorithm"] == "sparse_fedavg"
+    made = run(BY_MODULE, SOURCE)
+    assert made["label"] == "sparse_fedavg"
+    assert resumed(str(made["folder"]), SOURCE)["label"] == "sparse_fedavg"
 
 
 def test_a_run_by_entry_point(tmp_path: Path) -> None:
     install(tmp_path, declared())
-    assert run("sparse_fedavg", tmp_path, SOURCE)["algorithm"] == "sparse_fedavg"
+    made = run("sparse_fedavg", tmp_path, SOURCE)
+    assert made["label"] == "sparse_fedavg"
+    assert resumed(str(made["folder"]), tmp_path, SOURCE, trust=False)["label"] == "sparse_fedavg", "it is installed"
 
 
 def listed() -> dict[str, str]:
@@ -112,7 +118,7 @@ def test_an_entry_point_does_not_replace_what_is_built_in(tmp_path: Path, monkey
 @pytest.fixture
 def sparse_fedavg(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Algorithm]:
     monkeypatch.syspath_prepend(SOURCE)
-    return registry.get("algorithms", BY_MODULE)
+    return registry.get("algorithms", registry.Trusted(BY_MODULE))
 
 
 def result(algorithm: Algorithm) -> Result:

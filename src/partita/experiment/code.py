@@ -73,8 +73,13 @@ def class_code(kind: type) -> Iterator[object]:
 
 
 def library_name(thing: Any) -> Code:
-    top = thing.__module__.partition(".")[0]
-    return code_text(f"{thing.__module__}:{thing.__qualname__}" + ("" if top in KNOWN_BY_NAME else _version(top)))
+    return code_text(f"{module_name(thing.__module__)}:{thing.__qualname__}")
+
+
+def module_name(name: str) -> str:
+    """With the version of an installed package that is not among those known by name."""
+    top = name.partition(".")[0]
+    return name if top in KNOWN_BY_NAME or not is_library(name) else f"{name} ({_version(top)})"
 
 
 def is_library(module: str | None) -> bool:

@@ -58,13 +58,14 @@ class _Walk:
 
     def digests(self, thing: object) -> tuple[bytes, bytes]:
         first = _Visit(None, iter([thing]))
-        visits = [first]
+        visits, depths = [first], dict[int, int]()
         while visits:
             visit = visits[-1]
             part = self._next(visit)
             if part is visit:
                 visits.pop()
                 if visits:
+                    del depths[id(visit.thing)]
                     self._known[id(visit.thing)] = visit.digests
                     visits[-1].add(*visit.digests)
             elif isinstance(part, Code):
@@ -75,9 +76,10 @@ class _Walk:
                 visit.add(b"", text.encode())
             elif id(part) in self._known:
                 visit.add(*self._known[id(part)])
-            elif above := [at for at, each in enumerate(reversed(visits)) if each.thing is part]:
-                visit.add(b"", f"cycle:{above[0]}".encode())
+            elif id(part) in depths:
+                visit.add(b"", f"cycle:{len(visits) - depths[id(part)]}".encode())
             else:
+                depths[id(part)] = len(visits)
                 visits.append(self._begin(part))
         return first.digests
 

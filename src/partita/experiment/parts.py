@@ -1,5 +1,6 @@
 """What does an object consist of? Of code, of values, and of other objects."""
 
+import copyreg
 import dataclasses
 import enum
 import functools
@@ -14,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .code import class_code, code_text, compiled, function_code, is_library, library_name
+from .code import class_code, code_text, compiled, function_code, is_library, library_name, module_name
 
 
 class Value(bytes):
@@ -126,7 +127,7 @@ def _function(function: types.FunctionType) -> Parts:
 
 
 def _module(module: types.ModuleType) -> Parts:
-    yield code_text(f"module:{module.__name__}")
+    yield code_text(f"module:{module_name(module.__name__)}")
 
 
 def _text(thing: object) -> Parts:
@@ -172,7 +173,7 @@ def _object(thing: Any) -> Parts:
     elif dataclasses.is_dataclass(thing):
         yield kind
         yield {field.name: getattr(thing, field.name) for field in dataclasses.fields(thing)}
-    elif (attributes := _attributes(thing)) is not None and not (is_library(kind.__module__) and _reduces(kind)):
+    elif (attributes := _attributes(thing)) is not None and not is_library(kind.__module__):
         yield from (kind, attributes)
         if isinstance(thing, dict | list | tuple | set | frozenset | str | bytes | int | float):
             # Of a class that is derived from one of these.
@@ -180,10 +181,14 @@ def _object(thing: Any) -> Parts:
             yield base(thing)
     else:
         # What pickling would take of it. Locks, files and generators cannot be pickled, and are refused.
+        known = copyreg.dispatch_table.get(kind)
+        reduced = known(thing) if known else thing.__reduce_ex__(4)
         yield kind
-        reduced = thing.__reduce_ex__(4)
-        parts = [reduced] if isinstance(reduced, str) else reduced
-        yield [list(each) if isinstance(each, Iterator) else each for each in parts]
+        if attributes is not None and not known and not _reduces(kind):
+            yield attributes
+        else:
+            parts = [reduced] if isinstance(reduced, str) else reduced
+            yield [list(each) if isinstance(each, Iterator) else each for each in parts]
 
 
 def _attributes(thing: object) -> dict[str, Any] | None:

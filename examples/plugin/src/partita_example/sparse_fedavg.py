@@ -1,15 +1,12 @@
 """FedAvg with sparse uploads."""
 
+import math
 from dataclasses import replace
 
-from partita.algorithms._masks import top_fraction
-from partita.algorithms.fedavg import fedavg
-from partita.core.algorithm import Algorithm
-from partita.core.client import Client
-from partita.core.optimizers import SGD, Optimizer
-from partita.errors import PartitaError
-from partita.signatures import configurable
-from partita.tensors import Tensors
+import torch
+from torch import Tensor
+
+from partita import SGD, Algorithm, Client, Optimizer, PartitaError, Tensors, configurable, fedavg
 
 
 @configurable
@@ -24,6 +21,13 @@ def sparse_fedavg(*, fraction: float = 0.1, epochs: int = 1, optimizer: Optimize
     def upload(before: Tensors, after: Tensors, client: Client) -> tuple[Tensors, Tensors]:
         """The entries that changed most; running statistics, if there are any, as a whole."""
         changes = {name: (after[name] - before[name]).abs() for name in client.task.network.parameters}
-        return after, {name: top_fraction(change, fraction) for name, change in changes.items()}
+        return after, {name: largest(change, fraction) for name, change in changes.items()}
 
     return replace(fedavg(epochs=epochs, optimizer=optimizer), upload=upload)
+
+
+def largest(values: Tensor, fraction: float) -> Tensor:
+    """True at the largest fraction of the entries, rounded up."""
+    mask = torch.zeros(values.numel(), dtype=torch.bool)
+    mask[values.flatten().topk(math.ceil(fraction * values.numel())).indices] = True
+    return mask.reshape(values.shape)

@@ -65,6 +65,7 @@ class Record:
     size: Annotated[float, above(0)]
     name: str = ""
     settings: dict[str, object] = field(default_factory=dict)
+    made_by: str = ""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -84,6 +85,7 @@ def test_records_check_themselves() -> None:
 def test_what_is_made_remembers_how() -> None:
     assert (made().name, made().settings) == ("made", {"size": 1.0})
     assert made(size=2.0).settings == {"size": 2.0}
+    assert made().made_by == f"{__name__}:made"
     with pytest.raises(PartitaError, match="made: size is 11, but must be from 0 to 10"):
         made(size=11)
 

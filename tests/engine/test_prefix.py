@@ -34,7 +34,7 @@ from partita.engine.prefix import Tail, tail_of
 from partita.engine.shortcuts import ALL, Shortcut
 from partita.evaluation.scores import measure, measure_all
 from partita.evaluation.variants import Variant
-from partita.simulation import simulate as simulation
+from partita.simulation import jobs
 from partita.simulation.result import Result
 from partita.simulation.simulate import simulate
 from partita.tensors import Tensors
@@ -181,13 +181,13 @@ def test_the_same_body_is_computed_once_for_each_client(computed: list[int]) -> 
     run_phase = FastEngine()
     client, tensors = made(Net)
     others = Samples(some((4,)).inputs.flip(0) + 1, client.train.targets)
-    for _ in range(2):
+    for _ in range(3):
         as_if_anew(run_phase, HEAD_EPOCHS, client, tensors)
         as_if_anew(
             run_phase, HEAD_EPOCHS, replace(client, purpose="finetune"), tensors | {"head.bias": -tensors["head.bias"]}
         )
         as_if_anew(run_phase, HEAD_EPOCHS, replace(client, id=7, train=others), tensors)
-    assert computed == [client.id, 7]
+    assert computed == [client.id, client.id, 7, client.id], "kept once each purpose was seen to ask again"
 
 
 class OfMode(nn.Module):
@@ -245,10 +245,10 @@ def test_no_more_is_remembered_than_there_is_room_for(monkeypatch: pytest.Monkey
     client, tensors = made(Net)
     monkeypatch.setattr(features, "MOST", 2 * 5 * len(client.train))
     run_phase = FastEngine()
-    for _ in range(2):
+    for _ in range(3):
         for number in range(4):
             as_if_anew(run_phase, HEAD_EPOCHS, replace(client, id=number), tensors)
-    assert computed == [0, 1, 2, 3, 2, 3], "those who were first stay"
+    assert computed == [0, 1, 2, 3, 0, 1, 2, 3, 2, 3], "those who asked again first stay"
 
 
 def test_a_round_and_its_evaluation_compute_features_once(computed: list[int]) -> None:
@@ -256,15 +256,18 @@ def test_a_round_and_its_evaluation_compute_features_once(computed: list[int]) -
     data = small_federation()
     rounds = 4
     simulate(METHODS["fedrep"], small_network(norm=False), data, rounds=rounds, evaluate_every=1, on="inline")
-    assert sorted(computed) == sorted([*range(len(data))] * (rounds + 1)), "for the first round, and after each"
+    passes = (
+        rounds + 2
+    )  # For the first round, after each, and once before it is known that features are asked for again.
+    assert sorted(computed) == sorted([*range(len(data))] * passes)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_methods_are_the_same_to_the_bit_with_a_memory(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulation, "TOGETHER", 1)
+    monkeypatch.setattr(jobs, "SAMPLES_PER_JOB", 1)
     for algorithm in METHODS.values():
-        options: dict[str, Any] = {"rounds": 3, "evaluate_every": 1, "workers": workers}
-        remembering, forgetful = (run(algorithm, each, torch.float32, **options) for each in (None, with_cache))
+        options: dict[str, Any] = {"rounds": 3, "evaluate_every": 1, "on": f"processes:{workers}"}
+        remembering, forgetful = (run(algorithm, each, torch.float32, **options) for each in ("fast", with_cache))
         assert difference(remembering.state, forgetful.state) == 0
         assert remembering.records == forgetful.records
         for client in forgetful.own:
@@ -307,12 +310,12 @@ METHODS: dict[str, Algorithm] = {
 }
 
 
-def run(algorithm: Algorithm, run_phase: Any, kind: torch.dtype, **options: Any) -> Result:
+def run(algorithm: Algorithm, engine: Any, kind: torch.dtype, **options: Any) -> Result:
     data = small_federation()
     samples = data.samples
     data = replace(data, samples=Samples(samples.inputs.to(kind), samples.targets))
     module = small_network(norm="frozen_norm" in options).to(kind)
-    given: dict[str, Any] = {"rounds": 2, "batching": Batching(4), "run_phase": run_phase, **options}
+    given: dict[str, Any] = {"rounds": 2, "batching": Batching(4), "engine": engine, **options}
     return simulate(algorithm, module, data, **given)
 
 

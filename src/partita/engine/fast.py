@@ -52,7 +52,7 @@ class FastEngine:
             else:
                 done[at] = train(phase, client, own, shortcuts, self._chains, self._features)
         for places in together.values():
-            trained = self._stacked(phase, [clients[at] for at in places], [tensors[at] for at in places])
+            trained = _stacked(phase, [clients[at] for at in places], [tensors[at] for at in places], self._chains)
             done.update(zip(places, trained, strict=True))
         return [done[at] for at in range(len(clients))]
 
@@ -64,18 +64,22 @@ class FastEngine:
         wanted, like = possible & self._permitted, likeness(phase)
         key = like, case, wanted
         if key not in self._verified:
-            self._verified[key] = verified(like, case, wanted, self._try)
+            self._verified[key] = verified(like, case, wanted, _try)
         return self._verified[key]
 
-    def _try(self, phase: Phase, client: Client, tensors: Tensors, shortcuts: Shortcuts) -> Tensors:
-        if Shortcut.STACKED not in shortcuts:
-            return train(phase, client, tensors, shortcuts, self._chains, None)
-        [trained] = self._stacked(phase, [client], [tensors])
-        return trained
 
-    def _stacked(self, phase: Phase, clients: Sequence[Client], tensors: Sequence[Tensors]) -> list[Tensors]:
-        task = clients[0].task
-        task.train_(frozenset(map(network_name, phase.trained(task.network, frozenset(tensors[0])))))
-        chain = self._chains.of(task.module)
-        assert chain is not None, "STACKED is only among the shortcuts of a chain"
-        return run_stacked(phase, clients, tensors, chain)
+def _try(phase: Phase, client: Client, tensors: Tensors, shortcuts: Shortcuts) -> Tensors:
+    # The network of a trial is a copy, which must not be kept.
+    chains = Chains()
+    if Shortcut.STACKED not in shortcuts:
+        return train(phase, client, tensors, shortcuts, chains, None)
+    [trained] = _stacked(phase, [client], [tensors], chains)
+    return trained
+
+
+def _stacked(phase: Phase, clients: Sequence[Client], tensors: Sequence[Tensors], chains: Chains) -> list[Tensors]:
+    task = clients[0].task
+    task.train_(frozenset(map(network_name, phase.trained(task.network, frozenset(tensors[0])))))
+    chain = chains.of(task.module)
+    assert chain is not None, "STACKED is only among the shortcuts of a chain"
+    return run_stacked(phase, clients, tensors, chain)

@@ -5,6 +5,7 @@ from .core.algorithm import (
     client_round as client_round,
     personalize as personalize,
     server_round as server_round,
+    with_server as with_server,
 )
 from .core.batching import Batching as Batching
 from .core.client import Client as Client
@@ -21,6 +22,7 @@ from .core.schedules import (
 )
 from .core.selectors import (
     BODY as BODY,
+    DECIDED as DECIDED,
     EVERYTHING as EVERYTHING,
     HEAD as HEAD,
     INPUT as INPUT,

@@ -36,14 +36,14 @@ LEVEL = {room: level for level, line in enumerate(LEVELS) for room in line.split
 
 PUBLIC = " ".join(
     (
-        "Algorithm client_round configurable personalize server_round",
+        "Algorithm client_round configurable personalize server_round with_server",
         "Batching Client ClientData Experiment Federation Pool Samples Task federate from_dataset",
         "DegenerateWarning DivergedError PartitaError",
         "Record Result Summary simulate",
         "SGD adagrad adam yogi",
         "CONSTANT decay exponential linear step",
         "Phase Proximal",
-        "BODY EVERYTHING HEAD INPUT NETWORK NORM NOTHING WEIGHTS with_adapters",
+        "BODY DECIDED EVERYTHING HEAD INPUT NETWORK NORM NOTHING WEIGHTS with_adapters",
         "Selector below first_blocks group last_blocks last_tensors of_type satisfying where",
         "Aggregation Server Update",
         "PLAIN View",

@@ -87,7 +87,7 @@ def describe(algorithm: Algorithm, task: Task) -> Description:
         frozen=_count(row for row in network if not row.trained_in),
         bytes_down=exchanged,
         bytes_up=exchanged,
-        sees_single_models=algorithm.server.sees_single_models,
+        sees_single_models=algorithm.sees_single_models,
     )
 
 

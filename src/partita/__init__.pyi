@@ -29,6 +29,7 @@ from .core.algorithm import (
     client_round as client_round,
     personalize as personalize,
     server_round as server_round,
+    with_server as with_server,
 )
 from .core.batching import Batching as Batching
 from .core.client import Client as Client
@@ -39,6 +40,7 @@ from .core.samples import Samples as Samples
 from .core.schedules import Schedule as Schedule
 from .core.selectors import (
     BODY as BODY,
+    DECIDED as DECIDED,
     EVERYTHING as EVERYTHING,
     HEAD as HEAD,
     INPUT as INPUT,

@@ -9,6 +9,7 @@ from torch import nn
 from partita.core.network import Network
 from partita.core.selectors import (
     BODY,
+    DECIDED,
     EVERYTHING,
     HEAD,
     INPUT,
@@ -299,7 +300,7 @@ def selectors(draw: st.DrawFn, among: Network) -> Selector:
     names = [part for name in among.names for part in (name, name.rpartition(".")[0], name.partition(".")[0])]
     counts = st.integers(-1, 4)
     simple = st.one_of(
-        st.sampled_from([NOTHING, EVERYTHING, NETWORK, HEAD, BODY, NORM, INPUT, WEIGHTS]),
+        st.sampled_from([NOTHING, EVERYTHING, NETWORK, HEAD, BODY, NORM, INPUT, WEIGHTS, DECIDED]),
         st.lists(st.sampled_from(names) | MODULE_NAMES, min_size=1, max_size=3).map(lambda each: where(*each)),
         st.builds(last_blocks, counts),
         st.builds(first_blocks, counts),
@@ -335,7 +336,7 @@ def outcome(selector: Selector, among: Network, names: frozenset[str]) -> frozen
 def test_what_is_printed_is_parsed_to_the_same_selection(data: st.DataObject) -> None:
     among = data.draw(networks())
     selector = data.draw(selectors(among))
-    prefixes = ("", "personal/", "a/b/", "x")
+    prefixes = ("", "personal/", "a/b/", "x", "decided/")
     names = frozenset(prefix + name for prefix in prefixes for name in among.names)
     again = Selector.parse(str(selector))
     assert outcome(again, among, names) == outcome(selector, among, names)

@@ -1,8 +1,9 @@
 """What is an algorithm? A frozen record of choices, and the three functions that interpret it."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import torch
 from torch import Tensor
 
 from ..errors import PartitaError
@@ -10,9 +11,10 @@ from ..randomness import Moment
 from ..signatures import Share, check_fields
 from ..tensors import Tensors, network_name, only
 from .client import Client
+from .network import Network
 from .phases import Phase, Stage
-from .selectors import NETWORK, Selector
-from .server import Aggregation, Server, Update
+from .selectors import DECIDED, MARK, NETWORK, Selector
+from .server import Aggregation, Server, Update, in_order
 from .task import Task
 from .views import PLAIN, View
 
@@ -25,8 +27,9 @@ def weights_of_task(client: Client) -> Tensors:
 
 
 def received_replaces_own(tensors: Tensors, client: Client) -> Tensors:
-    """What was received replaces what the client had."""
-    return tensors | client.received
+    """What was received replaces what the client had, but for what was decided to be its own."""
+    decided = DECIDED(client.task.network, frozenset(client.received))
+    return tensors | client.received | only(client.own, decided)
 
 
 def all_that_is_shared(before: Tensors, after: Tensors, client: Client) -> tuple[Tensors, Tensors | None]:
@@ -73,11 +76,21 @@ class Algorithm:
     """Of the tensors before and after the phases: values, and a mask of the entries sent. What is not shared stays."""
     weight: Callable[[Tensors, Tensors, Client], float] | None = None
     """Of the same tensors: what the client counts in a mean with the weights that clients upload."""
+    decide: Callable[[Tensors, Sequence[Update], Moment, Network], Collection[str] | None] | None = None
+    """After a round, of the server's state before it and the updates: which tensors of the network `DECIDED` selects.
+
+    The choice is kept in the server's state and downloaded with it; None leaves it as it is.
+    """
     view: View = PLAIN
     predict: Callable[[Tensors, Tensor, Client], Tensor] | None = None
     """How the client's model answers, where that is more than the network with the view's weights."""
     server: Server = field(default_factory=Aggregation)
     refinement: Refinement | None = None
+
+    @property
+    def sees_single_models(self) -> bool:
+        """Whether the server uses single clients' updates, so that secure aggregation does not apply."""
+        return self.server.sees_single_models or self.decide is not None
 
     @property
     def label(self) -> str:
@@ -174,7 +187,11 @@ def server_round(
     run_phase: RunPhase,
 ) -> Tensors:
     """The server's state after the updates of a round; `own` holds the server's data, for its own phases."""
-    state = algorithm.server.aggregate(state, updates, moment, own.task.network)
+    network = own.task.network
+    decided = algorithm.decide(state, in_order(updates), moment, network) if algorithm.decide else None
+    state = algorithm.server.aggregate(state, updates, moment, network)
+    if decided is not None:
+        state = _marked(algorithm, state, decided, network)
     if algorithm.refinement:
         received = own.task.place(algorithm.server.download(state, own.id, moment))
         holder = enter(algorithm, replace(own, received=received, moment=moment))
@@ -182,6 +199,15 @@ def server_round(
         learned = only(refined, shared_names(algorithm, own.task, refined))
         state = state | {name: tensor.cpu() for name, tensor in learned.items()}
     return state
+
+
+def _marked(algorithm: Algorithm, state: Tensors, decided: Collection[str], network: Network) -> Tensors:
+    if unknown := [name for name in decided if name not in network.names]:
+        raise PartitaError(
+            f"{algorithm.label} decides on {unknown[0]!r}, which the network does not have. Choose among Network.names."
+        )
+    unmarked = {name: tensor for name, tensor in state.items() if not name.startswith(MARK)}
+    return unmarked | {MARK + name: torch.zeros(0) for name in network.names if name in decided}
 
 
 def personalize(algorithm: Algorithm, clients: Sequence[Client], run_phase: RunPhase) -> list[Tensors]:
@@ -219,4 +245,4 @@ def _finish(algorithm: Algorithm, client: Client, before: Tensors, after: Tensor
 
 
 def _kept(algorithm: Algorithm, client: Client, after: Tensors) -> Tensors:
-    return only(after, kept_names(algorithm, client.task, client.initial))
+    return only(only(after, client.initial), kept_names(algorithm, client.task, after))

@@ -15,6 +15,7 @@ from torch import nn
 
 from ..errors import PartitaError, unknown
 from .network import NORMS, Network
+from .quoting import PREFIX, QUOTED, in_quotes, parts, quoted, tokens, unquoted
 
 Choose = Callable[[Network, frozenset[str]], frozenset[str]]
 
@@ -89,14 +90,14 @@ def group(name: str) -> Selector:
             raise PartitaError(unknown("group", name, network.groups) + " Name it with Task(groups={...}).")
         return frozenset(network.groups[name])
 
-    return _rule(name if name == "head" else f"group:{_quoted(name)}", choose)
+    return _rule(name if name == "head" else f"group:{quoted(name)}", choose)
 
 
 def where(*patterns: str) -> Selector:
     """Glob patterns on names of tensors or of modules."""
 
     def one(pattern: str) -> Selector:
-        text = _quoted(pattern)
+        text = quoted(pattern)
         if text != pattern or pattern in _NAMED:
             text = "name:" + text
         return _rule(text, lambda network: frozenset(name for name in network.names if matches(pattern, name)))
@@ -121,7 +122,7 @@ def _of_type(*names: str) -> Selector:
             if any(_type_name(kind) in names for kind in type(owner).__mro__)
         )
 
-    return _rule("type:" + "+".join(map(_quoted, names)), choose)
+    return _rule("type:" + "+".join(map(quoted, names)), choose)
 
 
 def _type_name(kind: type) -> str:
@@ -164,7 +165,7 @@ def below(prefix: str, selector: Selector = NETWORK) -> Selector:
         inner = frozenset(name.removeprefix(prefix) for name in names if name.startswith(prefix))
         return frozenset(prefix + name for name in selector(network, inner))
 
-    return Selector(f"{prefix if _PREFIX.fullmatch(prefix) else _in_quotes(prefix)}({selector})", choose)
+    return Selector(f"{prefix if PREFIX.fullmatch(prefix) else in_quotes(prefix)}({selector})", choose)
 
 
 def _blocks(
@@ -185,39 +186,13 @@ INPUT = Selector("input", first_blocks(1).choose)
 
 WEIGHTS = Selector("weights", lambda network, names: frozenset(n for n in names if not n.endswith("bias")))
 
-_NAMED = {str(s): s for s in (NOTHING, EVERYTHING, NETWORK, HEAD, BODY, NORM, INPUT, WEIGHTS)}
+MARK = "decided/"
+"""The server marks a tensor that it decided on with an empty tensor of this name and the tensor's."""
+DECIDED = Selector("decided", lambda network, names: frozenset(name for name in names if MARK + name in names))
+"""What the algorithm decided on while it runs (`Algorithm.decide`); nothing before that."""
+
+_NAMED = {str(s): s for s in (NOTHING, EVERYTHING, NETWORK, HEAD, BODY, NORM, INPUT, WEIGHTS, DECIDED)}
 _COUNTED = {"last_blocks": last_blocks, "first_blocks": first_blocks, "last_tensors": last_tensors}
-
-
-_PLAIN = re.compile(r"[^()~&|,+:'/\s]+")
-"""What can stand in a text as it is."""
-_PREFIX = re.compile(r"[^()~&|,+:'/\s]+/")
-_TOKEN = re.compile(r"\s*([()~&|,]|(?:'(?:[^'\\]|\\.)*'|[^()~&|,\s'])+)", re.DOTALL)
-_QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'", re.DOTALL)
-
-
-def _quoted(name: str) -> str:
-    """A name as it stands in a text: in quotes where a character has a meaning of its own."""
-    return name if _PLAIN.fullmatch(name) else _in_quotes(name)
-
-
-def _in_quotes(name: str) -> str:
-    return "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def _unquoted(text: str) -> str:
-    return _QUOTED.sub(lambda found: re.sub(r"\\(.)", r"\1", found[1], flags=re.DOTALL), text)
-
-
-def _tokens(text: str) -> list[str]:
-    found, at = [], 0
-    while text[at:].strip():
-        token = _TOKEN.match(text, at)
-        if not token:
-            raise PartitaError(f"Selector {text!r}: a quote is not closed.")
-        found.append(token[1])
-        at = token.end()
-    return found
 
 
 class _Parser:
@@ -225,7 +200,7 @@ class _Parser:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.tokens = _tokens(text)
+        self.tokens = tokens(text)
 
     def selector(self) -> Selector:
         found = self.alternatives()
@@ -253,7 +228,7 @@ class _Parser:
             return ~self.term()
         if not token or token in ")&|,":
             raise PartitaError(f"Selector {self.text!r}: a name is missing.")
-        if token == "(" or _PREFIX.fullmatch(token) or (_QUOTED.fullmatch(token) and self.tokens[:1] == ["("]):
+        if token == "(" or PREFIX.fullmatch(token) or (QUOTED.fullmatch(token) and self.tokens[:1] == ["("]):
             return self.bracketed(token)
         return _named(token)
 
@@ -265,32 +240,32 @@ class _Parser:
         found = self.alternatives()
         if not self.tokens or self.tokens.pop(0) != ")":
             raise PartitaError(f"Selector {self.text!r}: a bracket is not closed.")
-        return found if token == "(" else below(_unquoted(token), found)
+        return found if token == "(" else below(unquoted(token), found)
 
 
 def _named(term: str) -> Selector:
     if term in _NAMED:
         return _NAMED[term]
-    if _QUOTED.fullmatch(term):
-        return where(_unquoted(term))
+    if QUOTED.fullmatch(term):
+        return where(unquoted(term))
     kind, colon, argument = term.partition(":")
     if not colon:
         return where(term)
     if kind in _COUNTED and re.fullmatch(r"-?\d+", argument):
         return _COUNTED[kind](int(argument))
     if kind == "name" and argument:
-        return where(_unquoted(argument))
+        return where(unquoted(argument))
     if kind == "group" and argument:
-        return group(_unquoted(argument))
+        return group(unquoted(argument))
     if kind == "type" and argument:
-        return _of_type(*map(_known_type, re.findall(r"(?:'(?:[^'\\]|\\.)*'|[^+'])+", argument, re.DOTALL)))
+        return _of_type(*map(_known_type, parts(argument)))
     known = [*_NAMED, *(f"{name}:N" for name in _COUNTED), "group:NAME", "type:NAME", "name:NAME"]
     raise PartitaError(unknown("selector", term, known))
 
 
 def _known_type(text: str) -> str:
     """A type of torch, or one of the network's with its module before it."""
-    name = _unquoted(text)
+    name = unquoted(text)
     found = getattr(nn, name, None)
     if "." not in name and not (isinstance(found, type) and issubclass(found, nn.Module)):
         raise PartitaError(f"torch.nn has no module type {name!r}. Name your own as package.module.{name}.")

@@ -22,10 +22,13 @@ TESTS = (
     "laws/test_equivalences.py",
     "laws/test_invariants.py",
     "simulation/test_transport.py",
+    "simulation/test_downloads.py",
     "engine/test_prefix.py",
     "engine/test_fast.py",
     "engine/test_stacked.py",
-    "simulation/test_processes.py",
+    "simulation/test_same_bits.py",
+    "simulation/test_deaths.py",
+    "simulation/test_interrupts.py",
 )
 
 
@@ -219,25 +222,32 @@ FAULTS = (
         "simulation/test_transport.py",
     ),
     Fault(
-        "outcomes in the order in which they came",
+        "another tensor taken for one that is known",
+        "simulation/executors/_transport.py",
+        "key = (thing.data_ptr(), ",
+        "key = (",
+        "simulation/test_downloads.py",
+    ),
+    Fault(
+        "results in the order in which they came",
         "simulation/rounds.py",
-        'return sorted(results, key=attrgetter("client"))',
-        "return list(results)",
-        "simulation/test_processes.py",
+        'sorted(results, key=attrgetter("client"))',
+        "list(results)",
+        "simulation/test_same_bits.py",
     ),
     Fault(
         "the work of one who died given up",
-        "simulation/executors/processes.py",
+        "simulation/executors/_pool.py",
         "if worker.attempts >= ATTEMPTS:",
         "if worker.attempts >= 1:",
-        "simulation/test_processes.py",
+        "simulation/test_deaths.py",
     ),
     Fault(
         "workers outlive their parent",
-        "simulation/executors/processes.py",
+        "simulation/executors/_worker.py",
         "os._exit(1)",
         "return",
-        "simulation/test_processes.py",
+        "simulation/test_interrupts.py",
     ),
 )
 

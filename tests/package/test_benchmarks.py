@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from partita.algorithms.fedavg import fedavg
 from partita.core.batching import Batching
 from partita.data.federation import federate
 from partita.data.sources.digits import digits
+from partita.engine.reference import run_phase
 from partita.errors import PartitaError
 from partita.models.cnn4 import cnn4
 from partita.models.convnet4 import convnet4
@@ -60,7 +62,7 @@ def test_processes_share_clients_by_size() -> None:
     assert _shares([5, 1, 4, 2], 2) == [[0, 1], [2, 3]]
 
 
-def test_a_crew_does_every_client_once(tmp_path: Path) -> None:
+def test_processes_do_every_client_once(tmp_path: Path) -> None:
     def prepare(clients: Sequence[int]) -> Callable[[], None]:
         def work() -> None:
             for client in clients:
@@ -95,6 +97,18 @@ def test_a_goal_has_two_sides() -> None:
 def test_seconds_are_those_of_rounds_without_the_evaluation_at_the_end() -> None:
     seconds = round_seconds(fedavg(), mlp, federate(digits()), batching=Batching(50), evaluated=False, on="inline")
     assert 0 < seconds < 60
+
+
+def test_any_engine_can_be_measured() -> None:
+    called: list[int] = []
+
+    def counting(*given: Any) -> Any:
+        called.append(1)
+        return run_phase(*given)
+
+    seconds = round_seconds(fedavg(), mlp, federate(digits()), evaluated=False, on="inline", run_phase=counting)
+    assert 0 < seconds < 60
+    assert called
 
 
 def test_rows_of_a_population_are_worked_out() -> None:

@@ -1,9 +1,12 @@
 """What goes wrong in a worker is told as if it had gone wrong here, and nothing is left behind."""
 
+import os
+import signal
 import sys
 import threading
 import types
 from multiprocessing import spawn
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,7 @@ from partita.algorithms.fedavg import fedavg
 from partita.core.optimizers import SGD
 from partita.errors import DivergedError, PartitaError
 from partita.simulation.executors import _transport
-from partita.simulation.executors._pool import Pool
+from partita.simulation.executors._pool import Pool, Start
 from partita.simulation.executors.processes import Processes
 from partita.simulation.experiment import Experiment
 from partita.simulation.rounds import Checkpoint, rounds
@@ -62,25 +65,24 @@ def of_nowhere() -> Exception:
     return Nowhere("left and right")
 
 
-@pytest.mark.parametrize("start", ["fork", "spawn"])
+PROBLEMS: dict[str, tuple[BaseException, type[BaseException], str]] = {
+    "known": (ZeroDivisionError("by hand"), ZeroDivisionError, "^by hand$"),
+    "ours": (PartitaError("In words."), PartitaError, "^In words.$"),
+    "of the system": (OSError("no connection"), OSError, "^no connection$"),
+    "of a file": (EOFError("no end"), EOFError, "^no end$"),
+    "exit": (SystemExit("enough"), SystemExit, "^enough$"),
+    "stubborn": (Stubborn("left", "right"), RuntimeError, "Stubborn: left and right"),
+    "of nowhere": (of_nowhere(), RuntimeError, "Nowhere: left and right"),
+}
+
+
 @pytest.mark.parametrize(
-    ("problem", "kind", "text"),
-    [
-        (ZeroDivisionError("by hand"), ZeroDivisionError, "^by hand$"),
-        (PartitaError("In words."), PartitaError, "^In words.$"),
-        (OSError("no connection"), OSError, "^no connection$"),
-        (EOFError("no end"), EOFError, "^no end$"),
-        (SystemExit("enough"), SystemExit, "^enough$"),
-        (Stubborn("left", "right"), RuntimeError, "Stubborn: left and right"),
-        (of_nowhere(), RuntimeError, "Nowhere: left and right"),
-    ],
-    ids=["known", "ours", "of the system", "of a file", "exit", "stubborn", "of nowhere"],
+    ("name", "start"), [*((name, "fork") for name in PROBLEMS), ("known", "spawn"), ("of the system", "spawn")]
 )
-def test_exceptions_reach_the_caller(problem: BaseException, kind: type[BaseException], text: str, start: str) -> None:
-    if start == "spawn" and kind not in (ZeroDivisionError, OSError):
-        pytest.skip("one of each will do where every worker takes seconds to start")
+def test_exceptions_reach_the_caller(name: str, start: Start) -> None:
+    problem, kind, text = PROBLEMS[name]
     with nothing_left(), pytest.raises(kind, match=text) as caught:
-        run(fedavg(), Processes(2, start), loss=Raising(problem))  # type: ignore[arg-type]
+        run(fedavg(), Processes(2, start), loss=Raising(problem))
     assert "__call__" in str(caught.value.__cause__)
 
 
@@ -186,3 +188,24 @@ def test_this_process_gives_memory_back_as_before(tmp_path: Path) -> None:
     """Its allocator is the user's; workers are processes of their own."""
     with script(tmp_path, GIVEN_BACK) as process:
         output(process)
+
+
+def test_workers_are_ended_although_control_c_is_pressed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While they are being ended, it has no effect."""
+    real = BaseProcess.join
+
+    def join(self: BaseProcess, timeout: float | None = None) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        real(self, timeout)
+
+    def pressed(event: object) -> None:
+        monkeypatch.setattr(BaseProcess, "join", join)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with nothing_left(), pytest.raises(KeyboardInterrupt):
+            run(fedavg(), "processes:2", on_event=pressed)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -240,29 +240,6 @@ def test_gradients_do_not_travel() -> None:
     assert not any(tensor.requires_grad for tensor in opened(packed([parameter, parameter * 2])))
 
 
-@pytest.mark.parametrize("size", [16, LARGE])
-def test_tensors_that_are_known_do_not_travel_again(size: int) -> None:
-    state = {"a": torch.randn(size), "b": torch.arange(size), "none": torch.ones(0)}
-    broadcast = packed(state)
-    job = {"received": {"b": state["b"], "a": state["a"], "none": state["none"]}, "own": torch.full((3,), 5.0)}
-    message = packed(job, known=broadcast)
-    assert offset_of_pickle(message) == ALIGNMENT, "of its own tensors alone"
-    out = unpack(message.memory(), known=broadcast.memory())
-    assert same(job, out)
-    assert all(tensor.data_ptr() % 64 == 0 for tensor in tensors_in(out) if tensor.numel())
-
-
-@pytest.mark.parametrize(
-    "other", [lambda t: t.clone(), lambda t: t[1:], lambda t: t.view(2, -1), lambda t: t.view(torch.int32)]
-)
-def test_what_is_not_the_very_same_tensor_does_travel(other: Callable[[Tensor], Tensor]) -> None:
-    tensor = torch.randn(16)
-    broadcast = packed({"a": tensor})
-    message = packed(other(tensor), known=broadcast)
-    assert offset_of_pickle(message) == padded(other(tensor))
-    assert same(other(tensor), unpack(message.memory(), known=broadcast.memory()))
-
-
 @pytest.mark.parametrize("problem", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
 def test_a_full_disk_leaves_no_file(monkeypatch: pytest.MonkeyPatch, problem: BaseException) -> None:
     def full(*_: object) -> None:

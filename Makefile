@@ -25,6 +25,7 @@ test: $(VENV)/test browser
 
 # Everything that takes longer: thousands of random networks, tests in the background of another job, and the faults.
 test-all: test
+	PARTITA_RAY_TOKEN=1 $(BIN)/pytest tests/simulation/test_ray.py
 	PARTITA_RANDOM_NETWORKS=5000 $(BIN)/pytest tests/engine/test_random_networks.py
 	for capability in default avx2; do ATEN_CPU_CAPABILITY=$$capability $(BIN)/pytest -n auto || exit 1; done
 	$(MAKE) faults

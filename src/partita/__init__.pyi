@@ -135,6 +135,7 @@ from .simulation.events import Event as Event, RoundEnded as RoundEnded
 from .simulation.executor import Executor as Executor
 from .simulation.executors.inline import inline as inline
 from .simulation.executors.processes import processes as processes
+from .simulation.executors.ray import ray as ray
 from .simulation.experiment import Experiment as Experiment
 from .simulation.result import Result as Result
 from .simulation.samplers import Sampler as Sampler

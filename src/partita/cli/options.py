@@ -23,8 +23,8 @@ Folder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run
 On = Annotated[
     str | None,
     typer.Option(
-        help="Who does the work: inline, processes or processes:COUNT; by default one process for each core. Results "
-        "do not depend on it.",
+        help="Who does the work: inline, processes or processes:COUNT, ray or ray:ADDRESS; by default one process for "
+        "each core. Results do not depend on it.",
     ),
 ]
 Trust = Annotated[

@@ -57,7 +57,8 @@ def _round(
         jobs(StayAway, setup, others, states, state, moment),
     )
     results = _done(carry_out, todo, state)
-    if updates := [result.update for result in results if result.update]:
+    updates = [result.update for result in results if result.update]
+    if updates:
         state = server_round(setup.algorithm, state, updates, moment, setup.server_client(), setup.run_phase)
     own = {result.client: result.own for result in results if result.own is not None}
     states.update(own)
@@ -79,7 +80,7 @@ def _round(
         round=number + 1,
         rounds=setup.stage.rounds,
         seconds=time.perf_counter() - began,
-        participants=len(chosen),
+        participants=len(updates),
         metric=setup.data.metric,
         score=summarize(used) if used else None,
         state=state,

@@ -70,6 +70,11 @@ class Setup:
             batching=self.experiment.batching,
         )
 
+    def without_data(self, number: int, moment: Moment) -> Client:
+        """A client before it has looked at its data; -1 is the server in a client's place."""
+        nothing = self.data.samples.take(slice(0))
+        return Client(number, self.tasks[max(number, 0)], nothing, nothing, moment, self.experiment.batching)
+
     def with_state(self, number: int, own: Tensors, received: Tensors, moment: Moment) -> Client:
         """A client with what it keeps and what it received."""
         client = self.client(number, moment)
@@ -125,11 +130,10 @@ class Setup:
 
     def network_weights(self, state: Tensors) -> Tensors:
         """The server's network; parts that never leave the clients have their initial weights."""
-        moment, task = self.moment(self.stage.rounds), self.tasks[0]
-        received = self.download(state, -1, moment)
-        nothing = self.data.samples.take(slice(0))
-        initial = self.algorithm.expand(Client(-1, task, nothing, nothing, moment))
-        return {name: received.get(name, initial[name]) for name in task.weights}
+        nobody = self.without_data(-1, self.moment(self.stage.rounds))
+        received = self.download(state, -1, nobody.moment)
+        initial = self.algorithm.expand(nobody)
+        return {name: received.get(name, initial[name]) for name in nobody.task.weights}
 
     def check(self) -> None:
         """Refuse what makes no sense, warn of what is another method than its name says."""
@@ -138,6 +142,6 @@ class Setup:
         task = self.tasks[0]
         check_data(algorithm, task, data.sizes, experiment.batching)
         check_evaluation(data, task, experiment.evaluation_batch)
-        first = self.client(0, self.moment(0))
+        first = self.without_data(0, self.moment(0))
         check_algorithm(algorithm, first)
-        check_agreement(algorithm, first, (self.client(other, first.moment) for other in self.different))
+        check_agreement(algorithm, first, (self.without_data(other, first.moment) for other in self.different))

@@ -6,7 +6,7 @@ import types
 import warnings
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, islice
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -17,8 +17,8 @@ from ...tensors import Tensors
 from ..jobs import ClientResult, Job
 from ..setup import Setup
 from ._signals import signals_held_back, signals_ignored
-from ._transport import Message, pack, receive, unpack
-from ._worker import Failure, pack_setup, work
+from ._transport import Message, pack, receive
+from ._worker import pack_setup, results_in, work
 
 ATTEMPTS = 3
 """How often a job is begun, where the worker that does it dies."""
@@ -65,9 +65,14 @@ class Queue:
         self.given: dict[int, object] = {}
         """Which worker had which client."""
 
-    def next_for(self, worker: object) -> Job | None:
+    @property
+    def left(self) -> bool:
+        """Whether there is a job that nobody has."""
         self._near.extend(islice(self._jobs, AHEAD - len(self._near)))
-        if not self._near:
+        return bool(self._near)
+
+    def next_for(self, worker: object) -> Job | None:
+        if not self.left:
             return None
         known = (at for at, job in enumerate(self._near) if self._before.get(job.clients[0]) is worker)
         job = self._near.pop(next(known, 0))
@@ -153,12 +158,10 @@ class Pool:
         except (EOFError, OSError):
             self._replace(worker, state)
             return []
-        answer: list[ClientResult] | Failure = unpack(block)
-        if isinstance(answer, Failure):
-            raise answer.problem()
+        results = results_in(block)
         worker.proven = True
         self._give(worker, queue, state)
-        return [replace(result, own=_copied(result.own)) for result in answer]
+        return results
 
     def _replace(self, worker: _Worker, state: Message) -> None:
         """A worker died: another one takes its place and does its job."""
@@ -195,8 +198,3 @@ def _main_module_hidden() -> Iterator[None]:
         yield
     finally:
         sys.modules["__main__"] = main
-
-
-def _copied(own: Tensors | None) -> Tensors | None:
-    """What a client keeps outlives the round, and must not hold a whole message in memory."""
-    return None if own is None else {name: tensor.clone() for name, tensor in own.items()}

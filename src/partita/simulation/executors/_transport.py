@@ -52,7 +52,7 @@ class Message:
 
     def memory(self) -> Tensor:
         """The block, as a receiver gets it."""
-        return _copied(self.content) if isinstance(self.content, bytes) else _mapped(self.content.fileno(), self.size)
+        return copied(self.content) if isinstance(self.content, bytes) else _mapped(self.content.fileno(), self.size)
 
     def close(self) -> None:
         if not isinstance(self.content, bytes):
@@ -63,7 +63,7 @@ def receive(connection: Connection) -> Tensor:
     """The block of a message. What the receiver writes to it stays its own."""
     content: bytes | int = connection.recv()
     if isinstance(content, bytes):
-        return _copied(content)
+        return copied(content)
     with open(_descriptor(recv_handle(connection)), "rb") as file:
         return _mapped(file.fileno(), content)
 
@@ -124,9 +124,11 @@ def _mapped(descriptor: int, size: int) -> Tensor:
     return torch.frombuffer(mmap.mmap(descriptor, size, access=mmap.ACCESS_COPY), dtype=torch.uint8)
 
 
-def _copied(content: bytes) -> Tensor:
+def copied(content: bytes | memoryview) -> Tensor:
     """In memory of torch, which is aligned."""
-    return torch.empty(len(content), dtype=torch.uint8).copy_(torch.frombuffer(bytearray(content), dtype=torch.uint8))
+    block = torch.empty(len(content), dtype=torch.uint8)
+    block.numpy().data[:] = content
+    return block
 
 
 if sys.platform == "win32":

@@ -7,7 +7,7 @@ import threading
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from ...errors import PartitaError
-from ..jobs import Job
+from ...tensors import Tensors
+from ..jobs import ClientResult, Job
 from ..memory import keep_freed_memory
 from ..setup import Setup
 from ._signals import as_worker
@@ -70,10 +71,10 @@ class Failure:
         return problem
 
 
-def pack_setup(setup: Setup) -> Message:
-    """For a worker that is not forked."""
+def pack_setup(setup: Setup, known: Message | None = None) -> Message:
+    """For a worker that is not forked. Tensors that `known` holds do not travel again."""
     try:
-        return pack((setup, Numerics.here()), code=True)
+        return pack((setup, Numerics.here()), code=True, known=known)
     except PartitaError:
         raise
     except Exception as problem:
@@ -103,18 +104,41 @@ def work(connection: Connection, setup: Setup | None) -> None:
         except EOFError:
             return
         try:
-            setup = setup or _unpack_setup(blocks.pop("setup"))
-            job: Job = unpack(blocks.pop("job"), known=blocks["state"])
-            answer = pack(list(job.run(setup)))
+            setup = setup or unpack_setup(blocks.pop("setup"))
         except BaseException as problem:
             answer = pack(Failure.of(problem))
+        else:
+            answer = answer_to(blocks.pop("job"), blocks["state"], setup)
         answer.send(connection, parent.pid)
         answer.close()
 
 
-def _unpack_setup(block: Tensor) -> Setup:
+def answer_to(job: Tensor, state: Tensor, setup: Setup) -> Message:
+    """The results of a job, or what went wrong; `job` and `state`, the server's, are blocks."""
     try:
-        setup, numerics = unpack(block)
+        todo: Job = unpack(job, known=state)
+        return pack(list(todo.run(setup)))
+    except BaseException as problem:
+        return pack(Failure.of(problem))
+
+
+def results_in(answer: Tensor) -> list[ClientResult]:
+    """The results that a block holds; what went wrong is raised."""
+    found: list[ClientResult] | Failure = unpack(answer)
+    if isinstance(found, Failure):
+        raise found.problem()
+    return [replace(result, own=_copied(result.own)) for result in found]
+
+
+def _copied(own: Tensors | None) -> Tensors | None:
+    """What a client keeps outlives the round, and must not hold a whole message in memory."""
+    return None if own is None else {name: tensor.clone() for name, tensor in own.items()}
+
+
+def unpack_setup(block: Tensor, known: Tensor | None = None) -> Setup:
+    """What `pack_setup` packed; torch is set as it was there."""
+    try:
+        setup, numerics = unpack(block, known)
     except Exception as problem:
         raise PartitaError(
             f"A worker process cannot load the experiment ({type(problem).__name__}: {problem}). It imports what the "

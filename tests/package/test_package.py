@@ -30,7 +30,7 @@ LEVELS = (
     "simulation",
     "experiment",
     "runs",
-    "report trackers",
+    "deploy report trackers",
     "api",
     "cli",
 )

@@ -122,6 +122,10 @@ class Samples:
         once = self.fixed and stored.numel() <= READY
         return Samples(stored, targets, preparation=self._preparation.on(device), layout=layout if once else None)
 
+    def in_own_storage(self) -> "Samples":
+        """The same samples as they are stored, without those that were not selected."""
+        return Samples(self.stored.clone(), self.targets.clone(), preparation=self._preparation)
+
     @cached_property
     def _ready(self) -> "Samples":
         inputs, layout = self._preparation(self.stored), self._layout or torch.contiguous_format

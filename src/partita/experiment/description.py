@@ -217,7 +217,9 @@ def _model(model: Any) -> Description:
         settings = {"name": name if _has_name("models", name, path) else path, **plain(given)}
     except PartitaError:
         return _python(name, model)
-    return settings if path.startswith("partita.") else {**settings, FINGERPRINT: fingerprint(model)}
+    # As settings would make it: a function that is given nothing is the same as it is by itself.
+    again = partial(function, **given)
+    return settings if path.startswith("partita.") else {**settings, FINGERPRINT: fingerprint(again)}
 
 
 def _importable(thing: Any) -> str:

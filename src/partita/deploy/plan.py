@@ -1,0 +1,136 @@
+"""What is to be run in a federation? A plan: settings that name what is installed at every site. Code never travels."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from typing import Any
+
+from ..algorithms.fedavg import fedavg
+from ..core.objectives import OBJECTIVES
+from ..data.federation import Federation
+from ..errors import PartitaError
+from ..experiment.description import PYTHON, describe_experiment, differences, fingerprints, rebuild
+from ..models.mlp import mlp
+from ..simulation.experiment import Experiment
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class DataFacts:
+    """What every site's data have in common, so that all build the same network."""
+
+    kind: str
+    classes: int
+    shape: tuple[int, ...]
+    facts: Mapping[str, int]
+    own_labels: bool
+    """Whether each site numbers only the classes that it has."""
+
+    @classmethod
+    def of(cls, data: Federation) -> "DataFacts":
+        return cls(data.kind, data.classes, data.shape, dict(data.facts), bool(data.label_sets))
+
+    def need(self, data: Federation) -> None:
+        """Refuse data that are of another form."""
+        found, expected = asdict(DataFacts.of(data)), asdict(self)
+        if changed := [key for key in expected if found[key] != expected[key]]:
+            words = "; ".join(f"{key} is {found[key]}, and the plan says {expected[key]}" for key in changed)
+            raise PartitaError(f"The data of this site do not fit the plan: {words}.")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An experiment without its data, and the sites that take part; a site's place is its number as a client."""
+
+    experiment: Mapping[str, Any]
+    data: DataFacts
+    sites: tuple[str, ...]
+    partita: str = field(default_factory=lambda: version("partita"))
+    format: int = FORMAT
+
+    @classmethod
+    def of(cls, experiment: Experiment, sites: Sequence[str] | None = None) -> "Plan":
+        """The plan of an experiment, whose clients are the sites unless others are named."""
+        data = experiment.data
+        _refuse(experiment)
+        settings = _settings(experiment)
+        if objects := [key for key, (_, _, kind) in fingerprints(settings).items() if kind == PYTHON]:
+            raise PartitaError(
+                f"A federation cannot use objects that settings cannot name: {', '.join(objects)}. Code does not "
+                "travel to sites: name what is installed there."
+            )
+        names = tuple(sites or [data.name_of(at) for at in range(len(data))])
+        if len(set(names)) != len(names) or not all(names):
+            raise PartitaError(f"The sites are {list(names)}. Give each a name of its own.")
+        return cls(settings, DataFacts.of(data), names)
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the plan's text: what a site approves."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @property
+    def text(self) -> str:
+        """As JSON, in one form for one plan."""
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+    @classmethod
+    def read(cls, text: str) -> "Plan":
+        """From its text; that of another version is refused."""
+        try:
+            values = json.loads(text)
+            if (found := values["format"]) != FORMAT or values["partita"] != version("partita"):
+                raise PartitaError(
+                    f"The plan is of partita {values['partita']} (format {found}), and here is partita "
+                    f"{version('partita')} (format {FORMAT}). Install the same version at the server and all sites."
+                )
+            facts = DataFacts(**{**values["data"], "shape": tuple(values["data"]["shape"])})
+            plan = cls(values["experiment"], facts, tuple(values["sites"]), values["partita"], values["format"])
+            if facts.kind not in OBJECTIVES or not all(isinstance(name, str) for name in plan.sites):
+                raise ValueError(facts.kind)
+        except (KeyError, TypeError, ValueError) as problem:
+            raise PartitaError(f"This is no plan of a federation ({type(problem).__name__}: {problem}).") from problem
+        return plan
+
+    def number_of(self, site: str) -> int:
+        if site not in self.sites:
+            raise PartitaError(f"The plan has no site called {site!r}: it names {', '.join(self.sites)}.")
+        return self.sites.index(site)
+
+    def experiment_on(self, data: Federation) -> Experiment:
+        """The experiment, with the data of a site or those that the server knows of."""
+        self.data.need(data)
+        made = rebuild(self.experiment, Experiment(fedavg(), mlp, data))
+        if changed := differences(self.experiment, _settings(made)):
+            raise PartitaError(f"What is installed here is not what the plan was made with: {'; '.join(changed)}.")
+        _refuse(made)
+        return made
+
+
+def _settings(experiment: Experiment) -> dict[str, Any]:
+    """All that a description says but for the data, as JSON gives it back."""
+    described = describe_experiment(experiment)
+    settings: dict[str, Any] = json.loads(json.dumps({key: each for key, each in described.items() if key != "data"}))
+    return settings
+
+
+def _refuse(experiment: Experiment) -> None:
+    """What cannot run in a federation."""
+    label = experiment.algorithm.label
+    if experiment.stages[-1].algorithm.refinement:
+        raise PartitaError(
+            f"{label} trains on the server with a sample of all clients' data, and the server of a federation holds "
+            "none. Choose the method without the server's training."
+        )
+    if experiment.pretrain or experiment.weights:
+        raise PartitaError(
+            "A federation starts from the network's own initial weights: leave out pretrain and weights, or run the "
+            "pretraining as a plan of its own."
+        )
+    if experiment.data.newcomers:
+        raise PartitaError("A federation has no newcomers: every site of a plan takes part. Set newcomers = 0.")
+    if experiment.oracle_validation:
+        raise PartitaError("A federation does not hand out test data: set oracle_validation = false.")

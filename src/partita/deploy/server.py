@@ -1,0 +1,168 @@
+"""What does the server of a federation do? It is an executor of rounds: jobs become orders to sites, replies results.
+
+So the rounds, the store and all that reads it are those of a simulation. In place of what a client keeps, the server
+has a receipt: the round after which the client's state was accepted, committed together with the server's own.
+"""
+
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import torch
+
+from ..data.federation import Federation
+from ..errors import PartitaError
+from ..simulation.executor import CarryOut
+from ..simulation.jobs import ClientResult, Evaluate, Job, StayAway, Train
+from ..simulation.setup import Setup
+from ..simulation.traffic import traffic
+from ..tensors import Tensors
+from .messages import Kind, Order, Reply
+from .plan import Plan
+from .remote import remote_federation
+from .replies import checked_records, checked_update, need_size
+
+RECEIPT = "receipt/round"
+KINDS: dict[type[Job], Kind] = {Train: "train", StayAway: "stay_away", Evaluate: "evaluate"}
+Exchange = Callable[[Mapping[int, bytes], float], Iterable[tuple[int, bytes]]]
+"""Brings orders to sites and their replies back, in any order, for at most so many seconds."""
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """A site that is left out of a round, and why."""
+
+    site: str
+    round: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the server insists on."""
+
+    seconds: float = 600.0
+    """In which a site must answer."""
+    replies: int = 1
+    """How many updates a round needs at least."""
+    norm: float | None = None
+    """How far an update may be from what the site received, in the Euclidean norm."""
+
+    def __post_init__(self) -> None:
+        if not self.seconds > 0 or self.replies < 1 or (self.norm is not None and not self.norm > 0):
+            raise PartitaError(f"{self}: seconds and norm must be above 0, replies at least 1.")
+
+
+def introduced(plan: Plan, exchange: Exchange, limits: Limits) -> Federation:
+    """The sites of a plan, as they introduce themselves; one that refuses is an error with its reason."""
+    order = Order("introduce", plan.text).write()
+    said: dict[int, Mapping[str, int]] = {}
+    for number, message in exchange(dict.fromkeys(range(len(plan.sites)), order), limits.seconds):
+        reply = Reply.read(message)
+        if reply.refused:
+            raise PartitaError(f"Site {plan.sites[number]} refuses the plan: {reply.refused}")
+        if reply.kind != "introduce" or reply.plan != plan.hash:
+            raise PartitaError(f"Site {plan.sites[number]} answers for another plan.")
+        said[number] = reply.facts
+    return remote_federation(plan, said)
+
+
+@dataclass(frozen=True, eq=False)
+class Sites:
+    """The sites of a federation, in the place of workers."""
+
+    plan: Plan
+    exchange: Exchange
+    limits: Limits = Limits()
+    on_rejection: Callable[[Rejection], None] = lambda rejection: None
+
+    @contextmanager
+    def open(self, setup: Setup) -> Iterator[CarryOut]:
+        told: dict[int, str] = {}
+
+        def carry_out(jobs: Iterable[Job], state: Tensors) -> Generator[ClientResult, None, None]:
+            yield from self._carry_out(setup, jobs, told)
+
+        yield carry_out
+
+    def _carry_out(
+        self, setup: Setup, jobs: Iterable[Job], told: dict[int, str]
+    ) -> Generator[ClientResult, None, None]:
+        """Orders for all sites at once; each site that answers as it must gives a result."""
+        asked = {order.number: order for job in jobs for order in _single(job)}
+        training = sum(isinstance(order.job, Train) for order in asked.values())
+        messages = {
+            number: replace(order.message(self.plan.hash, training), rejected=told.pop(number, "")).write()
+            for number, order in asked.items()
+        }
+        accepted, left, end = 0, set(asked), time.monotonic() + self.limits.seconds
+        for number, message in self.exchange(messages, self.limits.seconds) if messages else ():
+            if number not in left or time.monotonic() > end:
+                # Late, or answered before: the site is told by what it is asked to go on from.
+                continue
+            left.discard(number)
+            try:
+                result = asked[number].result(setup, message, self.plan.hash, self.limits.norm)
+            except PartitaError as problem:
+                told[number] = str(problem)
+                self._reject(number, asked[number], str(problem))
+                continue
+            accepted += result.update is not None
+            yield result
+        for number in sorted(left):
+            self._reject(number, asked[number], f"no reply within {self.limits.seconds:g} s")
+        if training and accepted < self.limits.replies:
+            [round] = {order.job.moment.round + 1 for order in asked.values()}
+            raise PartitaError(
+                f"Round {round}: {accepted} of {training} sites sent an update that could be used, and at least "
+                f"{self.limits.replies} must. Nothing is lost: resume the run when they are back."
+            )
+
+    def _reject(self, number: int, order: "SingleOrder", reason: str) -> None:
+        self.on_rejection(Rejection(self.plan.sites[number], order.job.moment.round + 1, reason))
+
+
+@dataclass(frozen=True, eq=False)
+class SingleOrder:
+    """The part of a job that is for one site."""
+
+    number: int
+    job: Job
+    received: Tensors
+    kept: int
+
+    def message(self, plan: str, taking_part: int) -> Order:
+        return Order(
+            KINDS[type(self.job)],
+            plan,
+            self.job.moment.round,
+            kept=self.kept,
+            evaluated=isinstance(self.job, Train) and self.job.evaluated,
+            taking_part=taking_part,
+            received=self.received,
+        )
+
+    def result(self, setup: Setup, message: bytes, plan: str, norm: float | None) -> ClientResult:
+        """What a reply says, after everything about it was checked."""
+        job = self.job
+        client = replace(setup.without_data(self.number, job.moment), received=self.received)
+        need_size(message, setup, client)
+        reply = Reply.read(message)
+        if reply.refused:
+            raise PartitaError(f"the site refused: {reply.refused}")
+        if (reply.kind, reply.plan, reply.round) != (KINDS[type(job)], plan, job.moment.round):
+            raise PartitaError(f"a reply to {reply.kind} of round {reply.round + 1}, which was not asked")
+        if isinstance(job, Evaluate):
+            return ClientResult(self.number, records=checked_records(reply, self.number, job.moment.round))
+        receipt = {RECEIPT: torch.tensor(job.moment.round + 1)}
+        if isinstance(job, StayAway):
+            return ClientResult(self.number, receipt)
+        update = checked_update(reply, setup, client, norm)
+        records = checked_records(reply, self.number, job.moment.round + 1)
+        return ClientResult(self.number, receipt, update, traffic(client, update), records)
+
+
+def _single(job: Job) -> Iterator[SingleOrder]:
+    for number, own, received in zip(job.clients, job.own, job.received, strict=True):
+        yield SingleOrder(number, job, received, int(own[RECEIPT]) if RECEIPT in own else 0)

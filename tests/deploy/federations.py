@@ -1,0 +1,133 @@
+"""A federation within one process: sites with stores of their own, and messages that go from hand to hand."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from partita.core.algorithm import Algorithm
+from partita.core.batching import Batching
+from partita.core.samples import Samples
+from partita.data.federation import Federation
+from partita.deploy.personal import PersonalStore
+from partita.deploy.plan import Plan
+from partita.deploy.server import Limits, Rejection, Sites, introduced
+from partita.deploy.site import Site, one_client
+from partita.evaluation.scores import Record
+from partita.simulation.experiment import Experiment
+from partita.simulation.rounds import Checkpoint, rounds
+from partita.simulation.setup import Setup
+from partita.simulation.traffic import Traffic
+from partita.tensors import Tensors
+from toys import small_federation
+
+POINT = EntryPoint("normed", "deploy.federations:normed", "partita.models")
+"""As a package that is installed at every site would declare its network."""
+
+
+def normed(*, shape: tuple[int, ...], classes: int) -> nn.Module:
+    """A network with batch norm."""
+    layers = (("layer1", nn.Linear(shape[0], 6)), ("norm1", nn.BatchNorm1d(6)), ("relu1", nn.ReLU()))
+    return nn.Sequential(OrderedDict[str, nn.Module]((*layers, ("head", nn.Linear(6, classes)))))
+
+
+def installed(*, group: str, name: str | None = None) -> list[EntryPoint]:
+    """In the place of `importlib.metadata.entry_points`."""
+    return [POINT] if group == POINT.group and name in (None, POINT.name) else []
+
+
+WIDE = small_federation((8, 7, 6, 11))
+# In single precision another order of a sum is another number.
+DATA = Federation(
+    Samples(WIDE.samples.inputs.float(), WIDE.samples.targets), WIDE.roles, WIDE.classes, names=("a", "b", "c", "d")
+)
+PATIENT = Limits()
+Change = Callable[[int, bytes, Callable[[bytes], bytes]], bytes | None]
+"""What a site makes of an order, given its number, the order, and how it would answer; None is nothing."""
+
+
+def experiment(algorithm: Algorithm, **options: Any) -> Experiment:
+    given = {
+        "data": DATA,
+        "model": normed,
+        "rounds": 2,
+        "seed": 1,
+        "participation": 0.5,
+        "batching": Batching(3),
+        "evaluate_every": 1,
+    }
+    return Experiment(algorithm, **{**given, **options})
+
+
+@dataclass
+class Federated:
+    """What a federation leaves with the server."""
+
+    state: Tensors = field(default_factory=dict)
+    receipts: dict[int, Tensors] = field(default_factory=dict)
+    records: list[Record] = field(default_factory=list)
+    traffic: list[Traffic] = field(default_factory=list)
+    participants: list[int] = field(default_factory=list)
+    rejections: list[Rejection] = field(default_factory=list)
+    messages: list[tuple[int, bytes, bytes]] = field(default_factory=list)
+    """Site, order and reply, as they travelled."""
+
+
+def as_it_is(number: int, order: bytes, answer: Callable[[bytes], bytes]) -> bytes:
+    return answer(order)
+
+
+@contextmanager
+def sites_of(plan: Plan, data: Federation, folder: Path, key: Path | None = None) -> Iterator[dict[int, Site]]:
+    """The sites of a plan, each with its own data and folder."""
+    with ExitStack() as stack:
+        yield {
+            number: Site(name, one_client(data, number), stack.enter_context(PersonalStore(folder / name, key)), print)
+            for number, name in enumerate(plan.sites)
+        }
+
+
+def federate(
+    plan: Plan,
+    sites: Mapping[int, Site],
+    *,
+    change: Change = as_it_is,
+    limits: Limits = PATIENT,
+    found: Federated | None = None,
+    start: Checkpoint | None = None,
+    until: int | None = None,
+) -> Federated:
+    """Run a plan with the server in this process, to the end or until a round; `change` stands between it and sites."""
+    found = found or Federated()
+
+    def exchange(orders: Mapping[int, bytes], seconds: float) -> Iterator[tuple[int, bytes]]:
+        # In another order than they were asked.
+        for number in reversed(list(orders)):
+            reply = change(number, orders[number], sites[number].answer)
+            found.messages.append((number, orders[number], reply or b""))
+            if reply is not None:
+                yield number, reply
+
+    made = plan.experiment_on(introduced(plan, exchange, limits))
+    setup = Setup.of(made, made.stages[-1], {})
+    for ended in rounds(setup, Sites(plan, exchange, limits, found.rejections.append), found.receipts, start):
+        found.state = ended.state
+        found.records += ended.records
+        found.traffic += ended.traffic
+        found.participants.append(ended.participants)
+        if ended.round == until:
+            break
+    return found
+
+
+def personal(plan: Plan, sites: Mapping[int, Site], receipts: Mapping[int, Tensors]) -> dict[int, Tensors]:
+    """What each site keeps, after the round that the server has a receipt of."""
+    return {
+        number: sites[number]._store.own(plan.hash, int(receipt["receipt/round"]))
+        for number, receipt in sorted(receipts.items())
+    }

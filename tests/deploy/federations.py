@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -14,6 +14,8 @@ from partita.core.algorithm import Algorithm
 from partita.core.batching import Batching
 from partita.core.samples import Samples
 from partita.data.federation import Federation
+from partita.deploy.audit import AuditLog
+from partita.deploy.gate import Gate, Policy
 from partita.deploy.personal import PersonalStore
 from partita.deploy.plan import Plan
 from partita.deploy.server import Limits, Rejection, Sites, introduced
@@ -58,7 +60,7 @@ def experiment(algorithm: Algorithm, **options: Any) -> Experiment:
         "rounds": 2,
         "seed": 1,
         "participation": 0.5,
-        "batching": Batching(3),
+        "batching": Batching(4),
         "evaluate_every": 1,
     }
     return Experiment(algorithm, **{**given, **options})
@@ -82,14 +84,22 @@ def as_it_is(number: int, order: bytes, answer: Callable[[bytes], bytes]) -> byt
     return answer(order)
 
 
+OPEN = Gate(Policy(algorithms=("*",), models=("*",), least_sites=1))
+"""Everything may run, and everything shared may leave."""
+
+
 @contextmanager
-def sites_of(plan: Plan, data: Federation, folder: Path, key: Path | None = None) -> Iterator[dict[int, Site]]:
-    """The sites of a plan, each with its own data and folder."""
+def sites_of(
+    plan: Plan, data: Federation, folder: Path, *, gates: Mapping[int, Gate] | None = None
+) -> Iterator[dict[int, Site]]:
+    """The sites of a plan, each with its own data, folder and log."""
     with ExitStack() as stack:
-        yield {
-            number: Site(name, one_client(data, number), stack.enter_context(PersonalStore(folder / name, key)), print)
-            for number, name in enumerate(plan.sites)
-        }
+        sites = {}
+        for number, name in enumerate(plan.sites):
+            store = stack.enter_context(PersonalStore(folder / name))
+            log = stack.enter_context(closing(AuditLog(folder / name / "audit.log")))
+            sites[number] = Site(name, one_client(data, number), store, (gates or {}).get(number, OPEN), log)
+        yield sites
 
 
 def federate(

@@ -108,7 +108,7 @@ LIES: dict[str, tuple[Callable[[Reply], Reply | None], str]] = {
 @pytest.mark.parametrize("lie", LIES)
 def test_a_reply_that_cannot_be_used_is_left_out(lie: str, tmp_path: Path) -> None:
     """Nothing of it touches the model; the site is told, and goes on from what was accepted."""
-    made = experiment(fedper(), **EVERYONE)
+    made = experiment(fedper(epochs=1), **EVERYONE)
     plan, (change, words) = Plan.of(made), LIES[lie]
     with sites_of(plan, DATA, tmp_path) as sites:
         found = federate(plan, sites, change=of_round(1, 1, change), limits=Limits(norm=50.0))
@@ -129,12 +129,12 @@ def without_one_round() -> tuple[str, str]:
     """A simulation in which client 1 does not take part in round 2."""
     everyone = [0, 1, 2, 3]
     schedule = {"participation": [everyone, [0, 2, 3], everyone]}
-    expected = run_stages(experiment(fedper(), **{**EVERYONE, **schedule}), Inline())
+    expected = run_stages(experiment(fedper(epochs=1), **{**EVERYONE, **schedule}), Inline())
     return digest(expected.state), digest(dict(sorted(expected.own.items())))
 
 
 def test_garbage_is_left_out(tmp_path: Path) -> None:
-    plan = Plan.of(experiment(fedper(), **EVERYONE))
+    plan = Plan.of(experiment(fedper(epochs=1), **EVERYONE))
 
     def change(number: int, order: bytes, answer: Callable[[bytes], bytes]) -> bytes:
         garbage = number == 2 and Order.read(order).kind == "train"
@@ -147,7 +147,7 @@ def test_garbage_is_left_out(tmp_path: Path) -> None:
 
 
 def test_a_round_needs_enough_replies(tmp_path: Path) -> None:
-    plan = Plan.of(experiment(fedper(), **EVERYONE))
+    plan = Plan.of(experiment(fedper(epochs=1), **EVERYONE))
     silent = of_round(1, 3, lambda reply: None)
     with (
         sites_of(plan, DATA, tmp_path) as sites,
@@ -168,7 +168,7 @@ def test_all_sites_must_introduce_themselves(algorithm: Any, tmp_path: Path) -> 
 
 
 def test_a_site_refuses_what_does_not_fit(tmp_path: Path) -> None:
-    plan = Plan.of(experiment(fedper(), **EVERYONE))
+    plan = Plan.of(experiment(fedper(epochs=1), **EVERYONE))
     other = dataclasses.replace(plan, data=dataclasses.replace(plan.data, classes=4))
     older = dataclasses.replace(plan, partita="0.0.1")
     stranger = dataclasses.replace(plan, sites=("w", "x", "y", "z"))

@@ -7,7 +7,7 @@ import warnings
 import typer
 
 from ..errors import PartitaError
-from . import data, estimate, evaluate, guard, inform, report, run, show, terminal, verify
+from . import data, estimate, evaluate, guard, inform, node, report, run, show, terminal, verify
 
 app = typer.Typer(
     name="partita",
@@ -18,6 +18,10 @@ app = typer.Typer(
 )
 data_app = typer.Typer(help="Look at data and how they are divided among clients.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
+node_app = typer.Typer(help="A site that takes part in a real federation.", no_args_is_help=True)
+app.add_typer(node_app, name="node")
+federate_app = typer.Typer(help="A real federation: sites that keep their data.", no_args_is_help=True)
+app.add_typer(federate_app, name="federate")
 
 app.command()(run.run)
 app.command()(run.resume)
@@ -36,6 +40,17 @@ app.command()(estimate.estimate)
 data_app.command("list")(data.data_list)
 data_app.command("show")(data.data_show)
 data_app.command("split")(data.data_split)
+node_app.command("run")(node.run)
+node_app.command("approve")(node.approve)
+node_app.command("log")(node.log)
+
+
+@federate_app.callback()
+def federate() -> None:
+    """A real federation: sites that keep their data."""
+
+
+federate_app.command("plan")(node.plan)
 
 
 def main() -> None:

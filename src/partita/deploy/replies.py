@@ -35,7 +35,7 @@ def checked_update(reply: Reply, setup: Setup, client: Client, norm: float | Non
         raise PartitaError(
             f"it says {reply.samples} samples in {reply.batches} batches, and the site introduced itself with {samples}"
         )
-    if norm is not None and (found := _distance(values, masks, expected)) > norm:
+    if norm is not None and (found := distance(values, masks, expected)) > norm:
         raise PartitaError(f"its change has the norm {found:.4g}, and at most {norm:.4g} is accepted")
     weight = None if reply.weight is None else float(reply.weight)
     return Update(client.id, values, samples, reply.batches, masks, weight)
@@ -48,7 +48,8 @@ def need_size(message: bytes, setup: Setup, client: Client) -> None:
         raise PartitaError(f"it has {len(message)} bytes, and at most {most} are accepted")
 
 
-def _distance(values: Tensors, masks: Tensors | None, before: Tensors) -> float:
+def distance(values: Tensors, masks: Tensors | None, before: Tensors) -> float:
+    """The Euclidean norm of the change of all entries that are sent."""
     total = 0.0
     for name, tensor in values.items():
         change = tensor.double() - before[name].double()

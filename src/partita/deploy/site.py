@@ -1,7 +1,7 @@
 """What does a site do? It trains on its own data, keeps its personal part, and sends what is shared."""
 
+import hashlib
 import traceback
-from collections.abc import Callable
 from dataclasses import asdict
 
 import torch
@@ -14,6 +14,8 @@ from ..simulation.checks import check_clients, check_data, check_evaluation
 from ..simulation.executors.inline import one_thread
 from ..simulation.jobs import ClientResult, Evaluate, Job, StayAway, Train
 from ..simulation.setup import Setup
+from .audit import AuditLog
+from .gate import Gate
 from .messages import Kind, Order, Reply, packed_update
 from .personal import PersonalStore
 from .plan import Plan
@@ -40,34 +42,44 @@ def one_client(data: Federation, client: int) -> Federation:
 class Site:
     """One client of a real federation: it holds its data, the network and its personal store."""
 
-    def __init__(
-        self, name: str, data: Federation, store: PersonalStore, tell: Callable[[str], None] = lambda text: None
-    ) -> None:
-        """`data` are of one client; `tell` is told what goes wrong, in words that stay at the site."""
+    def __init__(self, name: str, data: Federation, store: PersonalStore, gate: Gate, log: AuditLog) -> None:
+        """`data` are of one client; all that arrives and leaves passes the gate and is in the log."""
         if len(data) != 1:
             raise PartitaError(f"The data of a site are of one client, and {data.name} has {len(data)}. Choose one.")
-        self.name, self._data, self._store, self._tell = name, data, store, tell
+        gate.contract.need(data)
+        self.name, self._data, self._store, self._gate, self._log = name, data, store, gate, log
         self._setups: dict[str, tuple[int, Setup]] = {}
 
     def answer(self, message: bytes) -> bytes:
         """The reply to an order. What cannot be done is answered with the reason, without a word on data."""
         kind: Kind = "introduce"
         plan, round = "", 0
+        self._log.add("arrived", bytes=len(message), sha256=hashlib.sha256(message).hexdigest())
         try:
             order = Order.read(message)
-            kind, plan, round = order.kind, order.plan, order.round
+            kind, plan, round = order.kind, "" if order.kind == "introduce" else order.plan, order.round
             with one_thread():
-                return self._introduce(order).write() if kind == "introduce" else self._work(order).write()
+                reply = self._introduce(order) if kind == "introduce" else self._work(order)
         except PartitaError as problem:
-            reason = str(problem)
-            self._tell(f"Refused: {reason}")
+            reply = Reply(kind, plan, round, refused=str(problem))
         except Exception as problem:
-            reason = f"an error of the site ({type(problem).__name__})"
-            self._tell(traceback.format_exc())
-        return Reply(kind, "" if kind == "introduce" else plan, round, refused=reason).write()
+            self._log.add("failed", traceback=traceback.format_exc())
+            reply = Reply(kind, plan, round, refused=f"an error of the site ({type(problem).__name__})")
+        leaving = reply.write()
+        self._log.add(
+            "refused" if reply.refused else "left",
+            kind=kind,
+            plan=reply.plan,
+            round=round + 1,
+            **({"reason": reply.refused} if reply.refused else {"tensors": sorted(reply.sent)}),
+            bytes=len(leaving),
+            sha256=hashlib.sha256(leaving).hexdigest(),
+        )
+        return leaving
 
     def _introduce(self, order: Order) -> Reply:
         plan = Plan.read(order.plan)
+        self._gate.need_plan(plan)
         self._prepared(plan)
         self._store.add_plan(plan.hash, order.plan)
         rows = self._data.roles[0]
@@ -77,8 +89,9 @@ class Site:
     def _work(self, order: Order) -> Reply:
         number, setup = self._setup(order.plan)
         if order.rejected:
-            self._tell(f"The server left the last reply of this site out: {order.rejected}")
+            self._log.add("rejected", round=order.round + 1, reason=order.rejected)
         if order.kind != "evaluate":
+            self._gate.need_round(order.taking_part)
             if not order.kept <= order.round < setup.stage.rounds:
                 raise PartitaError(f"An order for round {order.round + 1} after round {order.kept} was accepted.")
             self._store.settle(order.plan, order.kept)
@@ -86,18 +99,23 @@ class Site:
         options = {"evaluated": order.evaluated} if order.kind == "train" else {}
         job = JOBS[order.kind]([number], [own], [order.received], setup.moment(order.round), **options)
         [result] = job.run(setup)
+        if result.update:
+            before = setup.algorithm.expand(setup.without_data(number, job.moment)) | order.received
+            self._gate.leaving.need(result.update, before)
         if result.own is not None:
             # Written before the reply leaves: what the server accepts, the site has.
             self._store.keep(order.plan, order.round + 1, result.own)
         return _reply(order, result)
 
-    def _setup(self, plan: str) -> tuple[int, Setup]:
-        if plan not in self._setups:
-            text = self._store.plan(plan)
-            if text is None:
-                raise PartitaError(f"The plan {plan[:12]} was not introduced to this site.")
-            self._prepared(Plan.read(text))
-        return self._setups[plan]
+    def _setup(self, hash: str) -> tuple[int, Setup]:
+        """Of a plan that was introduced, before this process began perhaps, and is approved still."""
+        text = self._store.plan(hash)
+        if text is None:
+            raise PartitaError(f"The plan {hash[:12]} was not introduced to this site.")
+        plan = Plan.read(text)
+        self._gate.need_plan(plan)
+        self._prepared(plan)
+        return self._setups[plan.hash]
 
     def _prepared(self, plan: Plan) -> None:
         """The network and the data of this site, ready for a plan."""

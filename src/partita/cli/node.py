@@ -1,0 +1,129 @@
+"""Commands of a site that takes part in a real federation, and the command that makes a plan for sites."""
+
+import datetime
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..errors import PartitaError
+from . import terminal
+from .options import AsJson, ExperimentFile, Overrides, Trust, file_and_changes, use_one_thread
+
+NodeFile = Annotated[Path, typer.Argument(metavar="NODE.toml", help="The site's own file.")]
+PlanFile = Annotated[Path, typer.Argument(metavar="PLAN.json", help="A plan, made by: partita federate plan")]
+
+
+def plan(
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
+    sites: Annotated[str, typer.Option(help="Names of the sites, as in --sites anna,ben,cleo")] = "",
+    experiment: ExperimentFile = None,
+    overrides: Overrides = None,
+    trust: Trust = False,
+) -> None:
+    """Write the plan of a federation: method, settings, network and sites. Sites approve it by its hash.
+
+    Without --sites, they are the clients of the experiment's data.
+
+    Example: partita federate plan experiment.toml rounds=20 --sites anna,ben,cleo --output plan.json
+    """
+    from ..deploy.plan import Plan
+    from ..experiment.files import make, read
+
+    file, changes = file_and_changes(experiment, overrides)
+    names = [name.strip() for name in sites.split(",")] if sites else None
+    made = Plan.of(make(read(file, changes, trust=trust)), names)
+    output.write_text(made.text, encoding="utf-8")
+    terminal.tell(f"The plan for {len(made.sites)} sites is in {output}. Its hash: {made.hash}")
+
+
+def approve(
+    node: NodeFile,
+    plan: PlanFile,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Take an approval back.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Show a plan and approve it: the site then runs it, and no other. It may be running meanwhile.
+
+    Example: partita node approve node.toml plan.json
+    """
+    from ..deploy.gate import write_approvals
+    from ..deploy.node import APPROVALS, Node
+    from ..deploy.plan import Plan
+
+    site = Node.read(node)
+    shown = Plan.read(_text(plan))
+    shown.number_of(site.settings.name)
+    print(json.dumps({"hash": shown.hash, **json.loads(shown.text)}, indent=1))
+    if not yes and not typer.confirm("Take the approval back?" if revoke else "Approve this plan?"):
+        raise typer.Exit(1)
+    approved = dict(site.gate.approved)
+    if revoke:
+        approved.pop(shown.hash, None)
+    else:
+        approved[shown.hash] = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+    site.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_approvals(site.folder / APPROVALS, approved)
+    terminal.tell(f"{len(approved)} plans are approved at {site.settings.name}.")
+
+
+def log(
+    node: NodeFile,
+    check: Annotated[bool, typer.Option("--verify", help="Check the chain of hashes, and print the last.")] = False,
+    last: Annotated[str | None, typer.Option(help="A hash noted before, which must be in the log.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what arrived at a site and what left it, or check that nobody changed the log.
+
+    Examples:
+
+    partita node log node.toml
+
+    partita node log node.toml --verify --last 3f6c...
+    """
+    from ..deploy.audit import entries_of, verify
+    from ..deploy.node import Node
+
+    path = Node.read(node).log
+    if check:
+        count, found = verify(path, last)
+        if as_json:
+            print(json.dumps({"entries": count, "last": found}))
+        else:
+            terminal.tell(f"{count} entries, unchanged. The last hash: {found}")
+        return
+    for entry in entries_of(path):
+        if as_json:
+            print(json.dumps(entry))
+            continue
+        hidden = ("line", "time", "event", "previous", "hash", "sha256")
+        facts = ", ".join(f"{key} {value}" for key, value in entry.items() if key not in hidden)
+        print(f"{entry['line']} {entry['time']} {entry['event']}: {facts}")
+
+
+def run(node: NodeFile) -> None:
+    """Keep a site ready: load its data, and answer what comes over its socket until it is interrupted.
+
+    Example: partita node run node.toml
+    """
+    from ..deploy.node import SOCKET, Node
+    from ..deploy.wire import listening, serve
+    from .options import interruptible
+
+    use_one_thread()
+    site = Node.read(node)
+    with (
+        interruptible(f"partita node run {node}"),
+        site.open() as opened,
+        listening(site.folder / SOCKET) as listener,
+    ):
+        terminal.tell(f"Site {opened.name} answers at {site.folder / SOCKET}.")
+        serve(listener, opened.answer)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise PartitaError(f"Cannot read {path}: {problem}.") from problem

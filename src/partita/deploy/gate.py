@@ -1,0 +1,155 @@
+"""What does a site allow? It decides itself which plans run, what may leave, and what its data must look like."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..core.server import Update
+from ..data.federation import Federation
+from ..errors import PartitaError
+from ..tensors import Tensors
+from .plan import Plan
+from .replies import distance
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Plans that run without an approval of their own: those of which every name is allowed. By default none."""
+
+    algorithms: tuple[str, ...] = ()
+    """Names or patterns, as in `fed*`; what a method is built on, and its server, must be allowed too."""
+    models: tuple[str, ...] = ()
+    least_sites: int = 2
+    """Of every plan, approved or not: so many sites must take part, in the plan and in each round."""
+
+    def allows(self, plan: Plan) -> bool:
+        settings = plan.experiment
+        names = [*_names(settings.get("algorithm")), *_names(settings.get("server"))]
+        return all(_matches(name, self.algorithms) for name in names) and all(
+            _matches(name, self.models) for name in _names(settings.get("model"))
+        )
+
+
+@dataclass(frozen=True)
+class Leaving:
+    """What may leave the site in one reply. A plan cannot change it."""
+
+    tensors: tuple[str, ...] = ("*",)
+    """Names or patterns."""
+    most_bytes: int | None = None
+    most_norm: float | None = None
+    """Of the difference between what was received and what is sent."""
+
+    def need(self, update: Update, before: Tensors) -> None:
+        if barred := [name for name in update.values if not _matches(name, self.tensors)]:
+            raise PartitaError(f"This site does not let {barred[0]} leave: it allows {', '.join(self.tensors)}.")
+        size = sum(tensor.nbytes for tensor in update.values.values())
+        if self.most_bytes is not None and size > self.most_bytes:
+            raise PartitaError(
+                f"This site lets at most {self.most_bytes} bytes leave in a round, and this would be {size}."
+            )
+        found = distance(update.values, update.mask, before)
+        if self.most_norm is not None and not found <= self.most_norm:
+            raise PartitaError(
+                f"This site lets changes of a norm up to {self.most_norm:g} leave, and this has {found:.4g}."
+            )
+
+
+@dataclass(frozen=True)
+class Contract:
+    """What the site's data must look like before anything runs on them."""
+
+    shape: tuple[int, ...] | None = None
+    classes: int | None = None
+    labels: tuple[int, ...] | None = None
+    """No sample may have another label."""
+    least_samples: int = 1
+    """For training."""
+
+    def need(self, data: Federation) -> None:
+        """`data` are of one client."""
+        for name, expected in (("shape", self.shape), ("classes", self.classes)):
+            if expected is not None and getattr(data, name) != expected:
+                raise PartitaError(
+                    f"The data do not fit their contract: {name} is {getattr(data, name)}, and must be {expected}."
+                )
+        if data.sizes[0] < self.least_samples:
+            raise PartitaError(
+                f"The data do not fit their contract: {data.sizes[0]} training samples, and at least "
+                f"{self.least_samples} are needed."
+            )
+        if self.labels is not None:
+            found = set(torch.unique(data.samples.targets).tolist())
+            if other := sorted(found - set(self.labels)):
+                raise PartitaError(f"The data do not fit their contract: there are labels {other}.")
+
+
+@dataclass(frozen=True)
+class Gate:
+    """All that a site insists on. Approvals are read anew each time, so that one can be given or taken back at work."""
+
+    policy: Policy = Policy()
+    leaving: Leaving = Leaving()
+    contract: Contract = Contract()
+    approvals: Path | None = None
+
+    def need_plan(self, plan: Plan) -> None:
+        least = self.policy.least_sites
+        if len(plan.sites) < least:
+            raise PartitaError(
+                f"This site takes part where there are at least {least} sites; the plan has {len(plan.sites)}."
+            )
+        if not self.policy.allows(plan) and plan.hash not in self.approved:
+            raise PartitaError(f"The plan {plan.hash[:12]} is not approved at this site (partita node approve).")
+
+    def need_round(self, taking_part: int) -> None:
+        if taking_part < self.policy.least_sites:
+            raise PartitaError(
+                f"This site takes part in rounds of at least {self.policy.least_sites} sites; in this one are "
+                f"{taking_part}."
+            )
+
+    @property
+    def approved(self) -> dict[str, str]:
+        """Hashes of approved plans, with the time of approval."""
+        if self.approvals is None or not self.approvals.exists():
+            return {}
+        try:
+            found = json.loads(self.approvals.read_text(encoding="utf-8"))
+            if not isinstance(found, dict):
+                raise ValueError("it holds no hashes")
+        except (OSError, ValueError) as problem:
+            raise PartitaError(f"Cannot read the approvals in {self.approvals}: {problem}.") from problem
+        return found
+
+
+def write_approvals(path: Path, approved: Mapping[str, str]) -> None:
+    """As a whole or not at all; only the site's user may change them."""
+    new = path.with_suffix(".new")
+    with open(os.open(new, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
+        json.dump(dict(approved), file, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(new, path)
+
+
+def _names(settings: Any) -> Iterator[str]:
+    """Of a thing and of all that it is made of."""
+    if isinstance(settings, Mapping):
+        if "name" in settings:
+            yield str(settings["name"])
+        for key, value in settings.items():
+            if key in ("on", "algorithm"):
+                yield from _names(value)
+    elif isinstance(settings, str):
+        yield settings
+
+
+def _matches(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)

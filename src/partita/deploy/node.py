@@ -1,0 +1,94 @@
+"""What is at a site? Its own file says: its name, data and folder, and what its gate insists on."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..data.federation import Federation
+from ..errors import PartitaError
+from ..experiment.settings import build, federation_of
+from .audit import AuditLog
+from .gate import Contract, Gate, Leaving, Policy
+from .personal import PersonalStore
+from .site import Site, one_client
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+LOG, APPROVALS, SOCKET = "audit.log", "approvals.json", "socket"
+
+
+@dataclass(frozen=True)
+class NodeSettings:
+    """The file of a site, but for its data."""
+
+    name: str
+    """As plans call the site."""
+    folder: str = "."
+    """Where it keeps everything, seen from the file."""
+    key: str | None = None
+    """A file with the key of the personal store."""
+    client: str | None = None
+    """Which client of the data the site is, where they hold several."""
+    policy: Policy = Policy()
+    leaving: Leaving = Leaving()
+    contract: Contract = Contract()
+
+
+@dataclass(frozen=True)
+class Node:
+    """A site's file, read. Data are loaded when the site is opened."""
+
+    settings: NodeSettings
+    data: object
+    place: Path
+    """The folder of the file."""
+
+    @classmethod
+    def read(cls, path: Path) -> "Node":
+        try:
+            found: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        except OSError as problem:
+            raise PartitaError(f"Cannot read {path}: {problem.strerror}.") from problem
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+            raise PartitaError(f"{path} is not valid TOML: {problem}.") from problem
+        data = found.pop("data", None)
+        if data is None:
+            raise PartitaError(f"{path} does not say which data the site has. Add a table [data] with their name.")
+        return cls(build(NodeSettings, found, "the node"), data, path.parent)
+
+    @property
+    def folder(self) -> Path:
+        return self.place / self.settings.folder
+
+    @property
+    def log(self) -> Path:
+        return self.folder / LOG
+
+    @property
+    def gate(self) -> Gate:
+        given = self.settings
+        return Gate(given.policy, given.leaving, given.contract, self.folder / APPROVALS)
+
+    def load(self) -> Federation:
+        """The data of this site alone."""
+        data, client = federation_of(self.data, "data"), self.settings.client
+        if client is None and len(data) != 1:
+            raise PartitaError(f"{data.name} has {len(data)} clients. Say which one this site is: client = 'NAME'.")
+        return one_client(data, 0 if client is None else data.client(client))
+
+    @contextmanager
+    def open(self) -> Iterator[Site]:
+        """The site, ready to answer. One process at a time can have it open."""
+        given = self.settings
+        data = self.load()
+        with (
+            PersonalStore(self.folder, self.place / given.key if given.key else None) as store,
+            closing(AuditLog(self.log)) as log,
+        ):
+            yield Site(given.name, data, store, self.gate, log)

@@ -1,0 +1,86 @@
+"""How does a message get to the resident site on the same machine? Over a Unix socket that its user alone can open.
+
+Whoever asks needs nothing of torch: the process that brings a message may live for that message alone.
+"""
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+from ..errors import PartitaError
+
+LENGTH = 8
+MOST = 1 << 34
+"""Bytes of a message at most."""
+PATIENCE = 30.0
+"""Seconds that one who asks may be silent before its message is complete."""
+
+
+def ask(path: Path, message: bytes) -> bytes:
+    """The answer of the site that listens at a path."""
+    try:
+        with closing(socket.socket(socket.AF_UNIX)) as connection:
+            connection.connect(str(path))
+            _send(connection, message)
+            return _receive(connection)
+    except (OSError, EOFError) as problem:
+        raise PartitaError(f"No site answers at {path} ({problem}). Start it with: partita node run FILE") from problem
+
+
+@contextmanager
+def listening(path: Path) -> Iterator[socket.socket]:
+    """A socket for `serve`; a path on which another site listens is refused."""
+    with suppress(OSError), closing(socket.socket(socket.AF_UNIX)) as other:
+        other.connect(str(path))
+        raise PartitaError(f"Another process listens at {path}. End it first.")
+    path.unlink(missing_ok=True)
+    with closing(socket.socket(socket.AF_UNIX)) as listener:
+        before = os.umask(0o177)
+        try:
+            listener.bind(str(path))
+        except OSError as problem:
+            raise PartitaError(
+                f"Cannot listen at {path} ({problem}). Such a path has about 100 letters at most."
+            ) from problem
+        finally:
+            os.umask(before)
+        listener.listen(8)
+        try:
+            yield listener
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def serve(listener: socket.socket, answer: Callable[[bytes], bytes]) -> None:
+    """Answer one message after another, until the process is interrupted. Who goes away is no reason to stop."""
+    while True:
+        connection, _ = listener.accept()
+        with closing(connection), suppress(OSError, EOFError):
+            connection.settimeout(PATIENCE)
+            message = _receive(connection)
+            connection.settimeout(None)
+            _send(connection, answer(message))
+
+
+def _send(connection: socket.socket, message: bytes) -> None:
+    connection.sendall(len(message).to_bytes(LENGTH, "little"))
+    connection.sendall(message)
+
+
+def _receive(connection: socket.socket) -> bytes:
+    length = int.from_bytes(_exactly(connection, LENGTH), "little")
+    if length > MOST:
+        raise EOFError(f"a message of {length} bytes")
+    return _exactly(connection, length)
+
+
+def _exactly(connection: socket.socket, count: int) -> bytes:
+    found = bytearray()
+    while len(found) < count:
+        part = connection.recv(min(count - len(found), 1 << 20))
+        if not part:
+            raise EOFError("the connection was closed")
+        found += part
+    return bytes(found)

@@ -34,7 +34,7 @@ from .inline import one_thread
 PATIENCE = 120.0
 """Seconds in which at least one worker must be ready, where none is at work."""
 ENVIRONMENT = {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
-"""Unless the user says otherwise: whoever connects needs a token, and nothing is reported to anybody."""
+"""Unless the user says otherwise: who connects needs a token, nothing is reported, and unused GPUs cause no warning."""
 Block = npt.NDArray[np.uint8]
 
 

@@ -144,8 +144,8 @@ def test_a_baseline_on_other_clients_is_no_baseline(tmp_path: Path, told: Callab
     floor = {"clients": [0], "score": [0.2], "micro": 0.2, "macro": 0.2}
     run = write_run(tmp_path / "run", {1: [0.5, 0.4]}, analyses={"baselines": NAMED, "floor": floor})
     assert [each.over for each in gains_of(read_run(run))] == ["floor"]
-    assert re.search("No local: .* have other clients: data or division differ", told("show", str(run)))
-    assert "have other clients" in report(study([run]))
+    assert re.search("No local: .* have different clients: their data or division differ", told("show", str(run)))
+    assert "have different clients" in report(study([run]))
 
 
 def test_a_floor_is_that_of_the_clients_that_were_tested(tmp_path: Path) -> None:

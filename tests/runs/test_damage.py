@@ -55,10 +55,10 @@ def test_one_process_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     said: list[str] = []
 
     def try_too(event: Event) -> None:
-        with pytest.raises(PartitaError, match=r"Another process is working on .*Wait for it, or stop it") as caught:
+        with pytest.raises(PartitaError, match=r"Another process is using .*Wait until it ends, or stop it") as caught:
             resume(tmp_path)
         said.append(str(caught.value))
-        with pytest.raises(PartitaError, match=r"holds a run already|Another process is working on"):
+        with pytest.raises(PartitaError, match=r"already holds a run|Another process is using"):
             start(SETTINGS, tmp_path)
         assert status(tmp_path) == "running", "reading is always possible"
 
@@ -86,7 +86,7 @@ def test_a_lock_that_is_held_for_a_moment_is_waited_for(tmp_path: Path) -> None:
 
 def test_folders_that_do_not_fit(tmp_path: Path) -> None:
     start({**SETTINGS, "rounds": 1}, tmp_path / "taken")
-    with pytest.raises(PartitaError, match=r"taken holds a run already\. Continue it with: partita resume .*taken"):
+    with pytest.raises(PartitaError, match=r"taken already holds a run\. Continue it: partita resume .*taken"):
         start(SETTINGS, tmp_path / "taken")
     assert status(tmp_path / "taken") == "done"
     for folder in (tmp_path, tmp_path / "missing"):
@@ -216,12 +216,12 @@ def test_damaged_content(stopped: Path, statement: str) -> None:
 @pytest.mark.parametrize(
     ("statement", "said"),
     [
-        ("UPDATE metrics SET loss = loss + 1e-9 WHERE rowid = 3", r"rounds 2 to 2 \(run\) do not fit their checksum"),
-        ("UPDATE metrics SET correct = correct + 1 WHERE rowid = 1", "do not fit their checksum"),
-        ("DELETE FROM metrics WHERE rowid = 3", "do not fit their checksum"),
-        ("DELETE FROM traffic WHERE round = 3", r"rounds 3 to 3 \(run\) do not fit their checksum"),
-        ("UPDATE rounds SET seconds = 1 WHERE round = 2", r"rounds 2 to 2 \(run\) do not fit their checksum"),
-        ("INSERT INTO metrics SELECT * FROM metrics WHERE rowid = 1", "do not fit their checksum"),
+        ("UPDATE metrics SET loss = loss + 1e-9 WHERE rowid = 3", r"rounds 2 to 2 \(run\) do not match their checksum"),
+        ("UPDATE metrics SET correct = correct + 1 WHERE rowid = 1", "do not match their checksum"),
+        ("DELETE FROM metrics WHERE rowid = 3", "do not match their checksum"),
+        ("DELETE FROM traffic WHERE round = 3", r"rounds 3 to 3 \(run\) do not match their checksum"),
+        ("UPDATE rounds SET seconds = 1 WHERE round = 2", r"rounds 2 to 2 \(run\) do not match their checksum"),
+        ("INSERT INTO metrics SELECT * FROM metrics WHERE rowid = 1", "do not match their checksum"),
         ("INSERT INTO rounds VALUES ('run', 4, 1.0, 2)", "there are rounds that no commit made"),
         ("INSERT INTO traffic VALUES ('pretrain', 1, 0, 'head', 1, 1)", r"no commit made \(pretrain\)"),
         ("INSERT INTO metrics SELECT stage, 0, client, model, role, 1, 1, 1 FROM metrics LIMIT 1", "no commit made"),
@@ -353,7 +353,7 @@ def test_a_record_with_a_value_of_another_type_is_damaged(stopped: Path, key: st
     with Store.open(stopped, write=True) as store:
         store.note(**{key: value})
     for use in (resume, read_run):
-        with pytest.raises(PartitaError, match=f"is damaged: its record says .* of {key}"):
+        with pytest.raises(PartitaError, match=f"is damaged: its record has .* as {key}"):
             use(stopped)
     assert sorted(path.name for path in stopped.parent.iterdir()) == ["stopped"]
 
@@ -522,7 +522,7 @@ def test_a_disk_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, co
             opened[-1].execute("PRAGMA max_page_count = 1")  # That is: no more than there are.
 
     monkeypatch.setattr(sqlite3, "connect", partial(noted, sqlite3.connect))
-    with pytest.raises(PartitaError, match=r"disk is full\. Is the disk full .*What was committed before is safe"):
+    with pytest.raises(PartitaError, match=r"disk is full\. Is the disk full .*Earlier commits are safe"):
         start(chosen, tmp_path, commit_every=commit_every, on_event=fill)
     monkeypatch.undo()
     done = progress_of(tmp_path)

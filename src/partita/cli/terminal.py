@@ -87,7 +87,7 @@ def _tell_event(event: "Event") -> None:
             tell(f"{event.analysis}: {event.total} clients")
     else:
         tell(
-            f"Another process is working on {event.folder}; waiting for it. Ctrl-C stops this one, and nothing is lost."
+            f"Another process is using {event.folder}; waiting for it. Ctrl-C stops this process, and nothing is lost."
         )
 
 

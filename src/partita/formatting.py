@@ -1,20 +1,20 @@
-"""How are numbers said? With a unit, and no more digits than they deserve."""
+"""How are numbers written for people? With a unit and a few significant digits."""
 
 from collections.abc import Sequence
 
 MINUS = "\N{MINUS SIGN}"
 NONE = "\N{EN DASH}"
-"""In a cell without a value."""
+"""Shown in a cell without a value."""
 
 
 def signed(value: float, digits: int) -> str:
-    """With its sign; what is rounded to nothing has none."""
+    """A number with its sign; one that rounds to zero has no sign."""
     rounded = round(value, digits)
     return f"{rounded + 0.0:.{digits}f}" if rounded == 0 else f"{rounded:+.{digits}f}".replace("-", MINUS)
 
 
 def plain(value: float) -> str:
-    """A number as on an axis: 0.25, 20, 1,500.
+    """A number as an axis shows it: 0.25, 20, 1,500.
 
     >>> [plain(number) for number in (0.30000000000000004, 20.0, 1500)]
     ['0.3', '20', '1,500']

@@ -1,6 +1,6 @@
-"""What does a signature say of settings? Their ranges, and that what a function makes remembers its arguments.
+"""How do signatures define settings? They declare ranges, and what a function makes remembers its arguments.
 
-A range stands beside the type of a parameter or field, `lr: Annotated[float, AT_LEAST_0]`, and is checked whenever the
+A range is part of a parameter's or field's type, `lr: Annotated[float, at_least(0)]`. It is checked whenever the
 function is called or the record is made. A number without a range must still be finite.
 """
 
@@ -21,7 +21,7 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True)
 class Range:
-    """The numbers from `low` to `high`, without an end that is open; never nan or infinity."""
+    """The numbers from `low` to `high`. An open end is excluded; nan and infinity always are."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -60,27 +60,27 @@ def between(low: float, high: float) -> Range:
 FINITE = Range()
 
 Rate = Annotated[float, at_least(0)]
-"""A learning rate, or a factor of one. With 0 nothing moves; one that is too large makes the loss diverge."""
+"""A learning rate, or a factor of one. With 0, nothing is trained."""
 Strength = Annotated[float, at_least(0)]
-"""What a term of a loss is multiplied with."""
+"""The coefficient of a term of the loss."""
 Share = Annotated[float, between(0, 1)]
-"""A part of a whole."""
+"""A fraction from 0 to 1."""
 Momentum = Annotated[float, Range(0, 1, high_open=True)]
-"""How much of a running mean is kept from one step to the next."""
+"""The coefficient of a running mean, from one step to the next."""
 Length = Annotated[int, between(0, 1_000_000)]
-"""So many epochs or steps; 0 for none."""
+"""A number of epochs or steps; 0 for none."""
 Count = Annotated[int, between(0, 1_000_000)]
-"""So many of something, or none."""
+"""A number of things; 0 for none."""
 Positive = Annotated[int, between(1, 1_000_000)]
-"""So many of something, at least one."""
+"""A number of things, at least one."""
 Width = Annotated[int, between(1, 65_536)]
-"""Features or channels of a layer."""
+"""The number of features or channels of a layer."""
 Dropout = Annotated[float, Range(0, 1, high_open=True)]
-"""The part of what a layer receives that is left out at random."""
+"""The probability that dropout zeroes an input."""
 
 
 def checked(make: Callable[Arguments, Made]) -> Callable[Arguments, Made]:
-    """A function that refuses arguments out of the ranges of its signature."""
+    """Decorator: refuse arguments outside the ranges that the signature declares."""
 
     @wraps(make)
     def within(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Made:
@@ -91,9 +91,10 @@ def checked(make: Callable[Arguments, Made]) -> Callable[Arguments, Made]:
 
 
 def configurable(make: Callable[Arguments, Made]) -> Callable[Arguments, Made]:
-    """A function whose keyword arguments are settings: in their ranges, and remembered by what it makes.
+    """Decorator for a function whose keyword arguments are settings.
 
-    What it makes is a record with the fields `name` (that of the function), `settings` and `made_by` (its path).
+    The arguments are checked against their ranges. The function returns a dataclass with the fields `name`, `settings`
+    and `made_by`, which are set to the function's name, its arguments and its path.
     """
 
     @wraps(make)
@@ -110,33 +111,33 @@ def configurable(make: Callable[Arguments, Made]) -> Callable[Arguments, Made]:
 
 
 def check_fields(record: object) -> None:
-    """Refuses a record with a number out of its range; to be called by `__post_init__`."""
+    """Refuse a record with a number outside its range; called by `__post_init__`."""
     check(type(record), vars(record))
 
 
 def check(make: Callable[..., object], arguments: Mapping[str, object]) -> None:
-    """Refuses arguments out of the ranges that a function or a record declares."""
+    """Refuse arguments outside the ranges that a function or a record declares."""
     for name, kind in _hints(make).items():
         if name in arguments and (problem := _problem(kind, arguments[name])):
             raise PartitaError(f"{make.__name__}: {name} is {arguments[name]!r}, but must be {problem}.")
 
 
 def ranges(make: Callable[..., object]) -> dict[str, Range]:
-    """The ranges of all numbers among the parameters of a function, or the fields of a record."""
+    """The ranges of all numeric parameters of a function, or numeric fields of a record."""
     found = {name: _ranges(kind) for name, kind in _hints(make).items()}
     return {name: each[0] for name, each in found.items() if each}
 
 
 @cache
 def _hints(make: Callable[..., object]) -> dict[str, Any]:
-    """Parameters that can be numbers, with all that is said of their types."""
+    """The annotations of all parameters that can be numbers."""
     hints = get_type_hints(make, include_extras=True)
     hints.pop("return", None)
     return {name: kind for name, kind in hints.items() if _ranges(kind)}
 
 
 def _ranges(kind: Any) -> list[Range]:
-    """What a type says of numbers: of itself, or of its parts."""
+    """The ranges that a type declares, itself or in its parts."""
     if get_origin(kind) is Annotated:
         return [each for each in kind.__metadata__ if isinstance(each, Range)] or _ranges(get_args(kind)[0])
     if get_origin(kind) in (Union, types.UnionType, tuple):
@@ -145,10 +146,10 @@ def _ranges(kind: Any) -> list[Range]:
 
 
 def _problem(kind: Any, value: object) -> str | None:
-    """What a value of this type must be and is not."""
+    """What a value of this type must be, if it is not."""
     if isinstance(value, tuple):
         parts = [part for option in _options(kind) if get_origin(option) is tuple for part in get_args(option)]
-        # Of `*at: float` the type is that of each entry.
+        # The annotation of `*at: float` is that of each entry.
         problems = [_problem(part, each) for part in parts or [kind] if part is not ... for each in value]
         return next((f"in every entry {problem}" for problem in problems if problem), None)
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -80,7 +80,7 @@ def test_names_of_different_methods_stay_short() -> None:
 
 
 def test_what_cannot_be_compared() -> None:
-    with pytest.raises(PartitaError, match="not done"):
+    with pytest.raises(PartitaError, match="not finished"):
         scores_of([run("a", 4, rounds=2)])
     with pytest.raises(PartitaError, match="different metrics"):
         scores_of([run("a", 4), run("b", 4, metric="RMSE")])

@@ -219,9 +219,9 @@ def test_large_states_are_stored_in_parts(tmp_path: Path) -> None:
         ("DELETE FROM parts WHERE client = 1", r"client 1 \(run\) has 0 of \d+ parts"),
         (
             "UPDATE parts SET bytes = zeroblob(100) WHERE client = 1 AND part = 3",
-            "client 1 .*does not fit its checksum",
+            "client 1 .*does not match its checksum",
         ),
-        ("UPDATE parts SET checksum = '' WHERE client = 1 AND part = 0", "client 1 .*does not fit its checksum"),
+        ("UPDATE parts SET checksum = '' WHERE client = 1 AND part = 0", "client 1 .*does not match its checksum"),
         ("UPDATE parts SET part = part + 1 WHERE client = 1 AND part = (SELECT max(part) FROM parts)", "of \\d+ parts"),
     ],
 )

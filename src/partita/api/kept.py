@@ -1,4 +1,4 @@
-"""What can be asked of runs that are kept? Scores, gains, records as a table, reports, and clients' states."""
+"""What does a kept run offer? Scores, gains, records as a table, reports, and clients' states."""
 
 import os
 import warnings
@@ -33,7 +33,7 @@ from .finish import finish
 
 
 class Run:
-    """A run in a folder. What it says is read when it is first asked for."""
+    """A run in a folder. Its contents are read when they are first used."""
 
     def __init__(self, folder: Path, experiment: Experiment | None = None) -> None:
         self.folder = folder
@@ -42,7 +42,7 @@ class Run:
 
     @classmethod
     def of(cls, session: Session) -> "Run":
-        """With what a session has read."""
+        """The run of a session, without reading again what the session has read."""
         made = cls(session.folder, session.experiment)
         made._read = {_place(session.folder): session.stored, **session.stored_beside}
         return made
@@ -53,11 +53,11 @@ class Run:
 
     @cached_property
     def stored(self) -> StoredRun:
-        """Everything that is stored but tensors, as of one moment."""
+        """Everything that is stored except tensors, in one consistent snapshot."""
         return self._read.get(_place(self.folder)) or read_run(self.folder)
 
     def score(self, variant: Variant | None = None) -> Summary:
-        """The score on test data over the clients that train, after the last evaluated round."""
+        """The test score over the clients that train, after the last evaluated round."""
         found = self.stored.summaries()
         wanted = variant or self.stored.record.variant
         if wanted not in found:
@@ -65,17 +65,17 @@ class Run:
         return found[wanted]
 
     def scores(self, variant: Variant | None = None) -> dict[str, float]:
-        """Each client's score on test data, by the client's name."""
+        """Each client's test score, by the client's name."""
         name_of = self.stored.record.name_of
         return {name_of(client): score for client, score in self.stored.scores(variant).items()}
 
     def gains(self) -> list[Gain]:
-        """Over the floor and every baseline."""
+        """The gains over the floor and over every baseline."""
         return gains_of(self.stored, self._baselines)
 
     @property
     def lost(self) -> Mapping[str, str]:
-        """Baselines that are not where the run says, and why."""
+        """Baselines that cannot be read, and why."""
         return self._baselines.lost
 
     @cached_property
@@ -87,7 +87,7 @@ class Run:
         return _table(_rows(self))
 
     def evaluate(self, *analyses: Analysis, trust: bool = False, on_event: OnEvent = ignore) -> Evaluated:
-        """Analyse the models of a run that is done, by default with all analyses that apply; the results are kept."""
+        """Analyse the models of a finished run, by default with every analysis that applies, and keep the results."""
         with Session.open(self.folder, self._experiment, trust=trust, on_event=on_event) as session:
             found = evaluate(session, analyses or None)
         self.__dict__.pop("stored", None)
@@ -98,11 +98,11 @@ class Run:
         return write_report([self.folder], Path(path) if path else self.folder / REPORT)
 
     def client_state(self, client: int | str) -> Tensors:
-        """What a client keeps, by its name or number; nothing if it never took part."""
+        """The tensors that a client keeps, by its name or number; empty if it never took part."""
         record = self.stored.record
         number = client if isinstance(client, int) else _number_of(client, record.names, record.clients)
         if not 0 <= number < record.clients:
-            raise PartitaError(f"There is no client {client} in {self.folder}: they are 0 to {record.clients - 1}.")
+            raise PartitaError(f"{self.folder} has no client {client}. Its clients are 0 to {record.clients - 1}.")
         return self._state(number)
 
     def server_state(self) -> Tensors:
@@ -121,10 +121,10 @@ class Run:
         on: Executor | str | None = None,
         on_event: OnEvent = ignore,
     ) -> "Run":
-        """Go on to the last round, then to the baselines that the run asks for; what is done stays as it is.
+        """Continue to the last round, then make the baselines that are missing. A finished run is only read.
 
-        A run that was made from objects needs them: call `partita.run` with the same objects and folder. With `trust`,
-        functions that the run names by their path are imported.
+        A run of Python objects needs the objects again: call `partita.run` with the same objects and folder. With
+        `trust`, functions that the run names by their path are imported.
         """
         with Session.open(self.folder, self._experiment, trust=trust, on=on, on_event=on_event) as session:
             finish(session, track)
@@ -171,7 +171,7 @@ class Runs(Sequence[Run]):
 
 
 def open(folder: Path | str) -> Run:
-    """A run that is kept in a folder."""
+    """Open the run that is kept in a folder."""
     place = Path(folder)
     below = find_runs(place)
     if below and place not in below:
@@ -191,11 +191,11 @@ def compare(*runs: Run | Runs | Path | str, baseline: str | None = None, level: 
 
 
 def report_of(made: Run | Runs) -> None:
-    """Write a report; whatever goes wrong with it does no harm to the runs."""
+    """Write a report; a failure is a warning, because the runs themselves are complete."""
     try:
         made.report()
     except (PartitaError, OSError) as problem:
-        warnings.warn(f"{made.folder} is kept, but its report could not be written: {problem}", stacklevel=3)
+        warnings.warn(f"The report of {made.folder} could not be written: {problem} The run is kept.", stacklevel=3)
 
 
 def _place(folder: Path) -> Path:

@@ -1,4 +1,4 @@
-"""How is an experiment run and kept? In a folder, with its baselines and its guard; one that is there goes on."""
+"""How is an experiment run and kept? In a folder, with its baselines and its guard; an unfinished run is resumed."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -75,12 +75,12 @@ def run(
 ) -> Run | Runs:
     """Run an experiment and keep it in a folder, with its baselines, its guard and its report.
 
-    A run that is in the folder already goes on where it was, to the same bits as without the interruption, and one that
-    is done is only read. The objects must be the same as then: their code and values are compared, and a difference is
-    refused. `seeds` repeats the experiment under so many seeds on the same division of the data, each in a folder
-    below. `options` are the fields of `Experiment`: rounds, seed, participation, batching and others. `track` names
-    trackers, as in `tensorboard` or `mlflow:ADDRESS`. `on` says who does the work; it does not change a bit of the
-    result.
+    If the folder holds an unfinished run, it is resumed and ends with the same bits as without the interruption; a
+    finished run is only read. The objects must be the same as before: their code and values are compared, and a
+    difference is an error that names it. `seeds` repeats the experiment under that many seeds on the same division of
+    the data, each in a subfolder. `options` are the fields of `Experiment`: rounds, seed, participation, batching and
+    others. `track` names trackers, such as `tensorboard` or `mlflow:ADDRESS`. `on` is the executor; it does not change
+    the result.
     """
     experiment, place = experiment_of(algorithm, model, data, options), Path(folder)
     if seeds is None:
@@ -118,7 +118,7 @@ def keep(
     on: Executor | str | None = None,
     on_event: OnEvent = ignore,
 ) -> Run:
-    """Run an experiment in a folder, or go on with it; then make its baselines and its guard."""
+    """Run an experiment in a folder, or resume it; then make its baselines and its guard."""
     need_trackers(track)
     with session_for(
         experiment, folder, baselines=baselines, commit_every=commit_every, on=on, on_event=on_event
@@ -140,7 +140,7 @@ def keep_seeds(
 ) -> Runs:
     """The same experiment under several seeds, on the same division of the data, so that clients can be paired."""
     if seeds < 1:
-        raise PartitaError(f"{seeds} seeds: at least 1 is needed.")
+        raise PartitaError(f"seeds is {seeds}, but must be at least 1.")
     return Runs(
         folder,
         [

@@ -1,4 +1,4 @@
-"""What is a run compared with? Local training, the global model, and that fine-tuned, on the same clients."""
+"""What is a run compared with? Local training, the global model and the fine-tuned global model."""
 
 import os
 import warnings
@@ -26,7 +26,7 @@ FINETUNE_EPOCHS = 5
 
 @dataclass(frozen=True, eq=False)
 class Baseline:
-    """One experiment, and which of its models serve as baselines, by name: (variant, label)."""
+    """One experiment, and the baselines that it provides: for each name the variant and the label."""
 
     name: str
     experiment: Experiment
@@ -39,17 +39,17 @@ class _Training(TypedDict):
 
 
 def baselines_of(experiment: Experiment) -> list[Baseline]:
-    """Of an experiment: with its data, network, rounds, seed, participation and batches.
+    """The baselines of an experiment, with its data, network, rounds, seed, participation and batches.
 
-    They train with the method's own `epochs` and `optimizer`, where it has both, else with FedAvg's defaults. The
-    global model is fine-tuned as the method does, where it does, else for five epochs at the rate of the training.
-    Pretraining is part of the global model; local training makes as many rounds instead.
+    They train with the method's own `epochs` and `optimizer` if it has both, otherwise with FedAvg's defaults. The
+    global model is fine-tuned as the method fine-tunes, if it does, otherwise for five epochs at the training rate.
+    Pretraining counts as part of the global model; local training runs for that many more rounds instead.
     """
     training = _training(experiment.algorithm)
     before = experiment.pretrain.rounds if experiment.pretrain else 0
     shared = replace(experiment, evaluate_every=0, oracle_validation=False)
     with warnings.catch_warnings():
-        # The run itself has told already what is degenerate.
+        # The run itself has warned already.
         warnings.simplefilter("ignore", DegenerateWarning)
         together = finetune(on=fedavg(**training), **_finetuning(experiment.algorithm, training))
     return [
@@ -70,10 +70,10 @@ def baselines_of(experiment: Experiment) -> list[Baseline]:
 
 
 def add_baselines(session: Session, place: Path | None = None) -> list[dict[str, str]]:
-    """Make the baselines of a run that is done, or find them, and note where they are.
+    """Make or find the baselines of a finished run, and record where they are.
 
-    They are runs of their own in `place`, by default where the run says, or beside it in `baselines`. Those that are
-    there are used again; one that cannot be made is noted with its problem (the analysis `baselines_failed`).
+    Each baseline is a run in `place`, by default the folder that the run's record names, or `baselines` beside it.
+    Existing ones are reused. A baseline that fails is recorded with the reason, in the analysis `baselines_failed`.
     """
     session.need_done()
     folder, record = session.folder, session.record
@@ -112,7 +112,7 @@ def _make(session: Session, baseline: Baseline, where: Path) -> None:
 
 
 def _wrapped(algorithm: Algorithm) -> Iterator[Algorithm]:
-    """A method, what it is built on, and so on."""
+    """A method, the method it is built on, and so on down."""
     yield algorithm
     on = algorithm.settings.get("on")
     if isinstance(on, Algorithm):

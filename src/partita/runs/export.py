@@ -1,4 +1,4 @@
-"""How do a run's numbers get into other tools? As CSV files; and its division of data as a manifest."""
+"""How is a run exported? Its numbers as CSV files, its division of the data as a manifest."""
 
 import csv
 import json
@@ -39,13 +39,13 @@ def export_manifest(run: Path, path: Path) -> Path:
     with Store.open(run) as store:
         manifest = store.manifest
         if manifest is None:
-            raise PartitaError(f"{run} does not keep its division: {store.record.division}.")
+            raise PartitaError(f"{run} does not store its division of the data: {store.record.division}.")
     path.write_text(json.dumps(manifest), encoding="utf-8")
     return path
 
 
 def write_csv(file: IO[str], columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Text that a spreadsheet would run as a formula is put behind an apostrophe."""
+    """A cell. Text that a spreadsheet would run as a formula gets an apostrophe in front."""
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(columns)
     for row in rows:
@@ -55,6 +55,6 @@ def write_csv(file: IO[str], columns: Sequence[str], rows: Iterable[Sequence[obj
 def _by_client(
     run: StoredRun, kind: type[Record] | type[Traffic], found: Iterable[Record | Traffic]
 ) -> tuple[list[str], list[tuple[object, ...]]]:
-    """Columns and rows, with the client's name beside its number."""
+    """Columns and rows, with each client's name beside its number."""
     rows = [(*astuple(each), run.record.name_of(each.client)) for each in found]
     return [*(each.name for each in fields(kind)), "name"], rows

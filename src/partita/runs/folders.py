@@ -18,7 +18,7 @@ BESIDE_SEEDS: BaselinesPlace = "../../baselines"
 
 
 def new_folder(parent: Path, experiment: Experiment) -> Path:
-    """Make a folder of that parent that did not exist, named after method and data. Two processes never get one."""
+    """Make a new folder in `parent`, named after method and data. Two processes never get the same one."""
     parts = (experiment.algorithm.name, experiment.data.name)
     name = "-".join(re.sub(r"[^A-Za-z0-9_.]+", "_", part) for part in parts)
     for number in count(1):
@@ -34,23 +34,23 @@ def new_folder(parent: Path, experiment: Experiment) -> Path:
 
 
 class TakenError(PartitaError):
-    """A folder holds a run already."""
+    """The folder already holds a run."""
 
 
 def need_new(folder: Path) -> None:
-    """A folder must not hold a run yet."""
+    """Refuse a folder that already holds a run."""
     if (folder / DATABASE).exists():
-        raise TakenError(f"{folder} holds a run already. Continue it with: partita resume {folder}")
+        raise TakenError(f"{folder} already holds a run. Continue it: partita resume {folder}")
 
 
 def find_runs(folder: Path) -> list[Path]:
-    """The runs in a folder and below it; baselines only of a folder that is theirs."""
+    """The runs in a folder and below it. Baselines are found only if `folder` is the folder of baselines."""
     found = (path.parent for path in folder.rglob(DATABASE))
     return sorted(path for path in found if BASELINES not in path.relative_to(folder).parts)
 
 
 def runs_in(folders: Sequence[Path]) -> list[Path]:
-    """The runs that folders are or hold, each once; what lies below a run is its own."""
+    """The runs in and below several folders, each once. Folders inside a run are not searched."""
     below = {folder: find_runs(folder) for folder in folders}
     found = [path for folder, paths in below.items() for path in ([folder] if folder in paths else paths)]
     if not found:

@@ -15,20 +15,20 @@ from .stored import StoredRun, read_run
 
 @dataclass(frozen=True, eq=False)
 class NamedBaselines:
-    """The baselines that a run names: those that can be read, each with the variant that counts, and why others not."""
+    """The baselines of a run: those that can be read, with the variant to use, and why others cannot."""
 
     found: Mapping[str, tuple[StoredRun, Variant]]
     lost: Mapping[str, str]
 
 
 def gains_of(run: StoredRun, named: NamedBaselines | None = None) -> list[Gain]:
-    """Over the floor and every baseline that was made and is still there, after the run's last evaluated round."""
+    """Gains over the floor and every baseline that can be read, after the run's last evaluated round."""
     lowest, beside = over_floor(run), named or named_baselines(run, {})
     return [*([lowest] if lowest else []), *gains_over(run, beside.found).values()]
 
 
 def over_floor(run: StoredRun) -> Gain | None:
-    """Over the best constant answer for each client."""
+    """Gains over the best constant answer for each client."""
     if not (lowest := run.analyses.get("floor")):
         return None
     found = gain("floor", run.scores(), dict(zip(lowest["clients"], lowest["score"], strict=True)), run.metric)
@@ -36,9 +36,9 @@ def over_floor(run: StoredRun) -> Gain | None:
 
 
 def gains_over(run: StoredRun, others: Mapping[str, tuple[StoredRun, Variant | None]]) -> dict[str, Gain]:
-    """Over variants of other runs on the same clients, by name; None is the variant that the other method uses.
+    """Gains over variants of other runs on the same clients, by name; None is the variant that the method uses itself.
 
-    Clients that never train are left out, and so is a run that has no client in common with this one.
+    Clients that never train are left out, and so are runs that have no client in common with this one.
     """
     found = {}
     for name, (other, variant) in others.items():
@@ -51,7 +51,7 @@ def _need_same_clients(run: StoredRun, other: StoredRun) -> None:
     if run.record.metric != other.record.metric:
         raise PartitaError(f"Runs of different metrics cannot be compared: {run.folder} and {other.folder}.")
     if run.record.fingerprint != other.record.fingerprint:
-        raise PartitaError(f"{run.folder} and {other.folder} have other clients: data or division differ.")
+        raise PartitaError(f"{run.folder} and {other.folder} have different clients: their data or division differ.")
 
 
 def named_baselines(run: StoredRun, read: dict[Path, StoredRun]) -> NamedBaselines:
@@ -74,6 +74,6 @@ def named_baselines(run: StoredRun, read: dict[Path, StoredRun]) -> NamedBaselin
 
 
 def gain_as_dict(gain: Gain, record: RunRecord) -> dict[str, Any]:
-    """For machines, with the names of the clients beside their numbers."""
+    """The gains as JSON, with clients' names beside their numbers."""
     names = {key: [record.name_of(client) for client in getattr(gain, key)] for key in ("clients", "hurt")}
     return {**asdict(gain), "names": names["clients"], "hurt_names": names["hurt"]}

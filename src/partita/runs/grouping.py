@@ -1,4 +1,4 @@
-"""Which runs are replicas of each other? Those that differ in the seed alone."""
+"""Which runs are replicas of each other? Those that differ only in the seed."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,10 +10,10 @@ from .stored import StoredRun
 
 
 def grouped(runs: Sequence[StoredRun]) -> dict[str, list[StoredRun]]:
-    """Runs that differ in the seed alone belong together; every run is in one group.
+    """Group runs that differ only in the seed; every run is in one group.
 
-    A group is named after its method. Where several groups are of one method, the settings in which they differ follow:
-    `fedper optimizer.lr=0.01`.
+    A group is named after its method. If several groups have the same method, the settings in which they differ are
+    added: `fedper optimizer.lr=0.01`.
     """
     alike: dict[str, list[StoredRun]] = {}
     for run in runs:
@@ -37,7 +37,7 @@ def _names(firsts: Sequence[StoredRun]) -> list[str]:
 
 
 def _numbered(names: Sequence[str]) -> list[str]:
-    """Names that occur once as they are, others with a number: objects of one name may differ in their source."""
+    """Number the names that occur more than once: two objects of one name may differ in their code."""
     found: list[str] = []
     for name in names:
         numbered = (f"{name} ({number})" for number in count(1))

@@ -11,19 +11,19 @@ from .stored import StoredRun
 def scores_of(runs: Sequence[StoredRun]) -> dict[str, Scores]:
     """The test scores of each method by (seed, client), after its last round.
 
-    They are of the variant that the method is meant to be used with. Runs that differ in the seed alone belong to one
-    method; other settings of the same algorithm get a name of their own.
+    They are of the variant that the method is meant to be used with. Runs that differ only in the seed count as one
+    method; the same algorithm with other settings gets a separate name.
     """
     for run in runs:
         if not run.finished:
-            raise PartitaError(f"{run.folder} is not done. Continue it with: partita resume {run.folder}")
+            raise PartitaError(f"{run.folder} is not finished. Continue it: partita resume {run.folder}")
     if len(metrics := {run.record.metric for run in runs}) > 1:
         raise PartitaError(f"Runs of different metrics cannot be compared: {', '.join(sorted(metrics))}.")
     return {name: pooled(group) for name, group in grouped(runs).items()}
 
 
 def pooled(runs: Iterable[StoredRun]) -> Scores:
-    """The scores of one method under several seeds. Runs that would hide each other are an error."""
+    """The scores of one method under several seeds. Two different runs with the same seed are an error."""
     found: dict[tuple[int, int], float] = {}
     for run in runs:
         for client, score in run.scores().items():

@@ -1,4 +1,4 @@
-"""What does a stored run say? Read from its database alone, without data or network."""
+"""What does a stored run contain? It is read from its database alone, without data or network."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -24,7 +24,7 @@ class StoredRun:
     records: list[Record]
     traffic: list[Traffic]
     analyses: dict[str, Any]
-    """What was found out about the run beside its metrics: labels, network, baselines, guard and others."""
+    """The results of analyses by name: labels, network, baselines, guard and others."""
 
     @property
     def metric(self) -> Metric:
@@ -92,10 +92,10 @@ class StoredRun:
 
     @cached_property
     def sample_counts(self) -> tuple[Literal["training", "held out"], Mapping[int, int]]:
-        """How many samples each evaluated client has: for training, where the run's labels tell it of all of them.
+        """The number of training samples of each evaluated client, if the run's labels give it for all of them.
 
-        Elsewhere, for instance in a regression, it is the number of samples held out for validation and test, which
-        grows with that for training.
+        Otherwise, for instance in a regression, the number of samples held out for validation and test, which grows
+        with the number of training samples.
         """
         held: dict[int, dict[str, int]] = {}
         for record in self.records:
@@ -113,7 +113,7 @@ class StoredRun:
 
     @property
     def oracle_round(self) -> int | None:
-        """The evaluated round that is best on test data, which cannot be known in use."""
+        """The evaluated round that is best on test data. In practice nobody could choose it."""
         return self._best_round("test")
 
     def _best_round(self, role: HeldOut) -> int | None:
@@ -121,7 +121,7 @@ class StoredRun:
         return max(known, key=lambda at: (self.metric.gain(known[at], 0.0), -at)) if known else None
 
     def as_dict(self, *, oracle: bool = False) -> dict[str, Any]:
-        """The run as JSON can hold it; `oracle` adds the round that is best on test data."""
+        """The run as JSON values; `oracle` adds the round that is best on test data."""
         return {
             **({"oracle": self._as_oracle()} if oracle else {}),
             **self.record.as_dict(),
@@ -150,7 +150,7 @@ class StoredRun:
 
 
 def read_run(folder: Path) -> StoredRun:
-    """Read everything but tensors, as of one moment."""
+    """Read everything except tensors, in one consistent snapshot."""
     with Store.open(folder) as store:
         return stored_run(store)
 

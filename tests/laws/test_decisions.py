@@ -191,5 +191,5 @@ def test_clients_may_upload_what_they_count() -> None:
 
 
 def test_uploaded_weights_need_a_method_that_computes_them() -> None:
-    with pytest.raises(PartitaError, match=r"has no weight, for the algorithm computes none \(Algorithm.weight\)"):
+    with pytest.raises(PartitaError, match=r"has no weight, because the algorithm computes none \(Algorithm.weight\)"):
         run(with_server(fedavg(), averaging(weights="uploaded")))

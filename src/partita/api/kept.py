@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, overload
 
+from ..data.names import find_client
 from ..errors import PartitaError, unknown
 from ..evaluation.analysis import Analysis
 from ..evaluation.comparison import Comparison, compare as compare_scores
@@ -100,10 +101,8 @@ class Run:
     def client_state(self, client: int | str) -> Tensors:
         """The tensors that a client keeps, by its name or number; empty if it never took part."""
         record = self.stored.record
-        number = client if isinstance(client, int) else _number_of(client, record.names, record.clients)
-        if not 0 <= number < record.clients:
-            raise PartitaError(f"{self.folder} has no client {client}. Its clients are 0 to {record.clients - 1}.")
-        return self._state(number)
+        numbers = {record.name_of(number): number for number in range(record.clients)}
+        return self._state(find_client(client, numbers, str(self.folder)))
 
     def server_state(self) -> Tensors:
         """The server's state after the last committed round."""
@@ -200,13 +199,6 @@ def report_of(made: Run | Runs) -> None:
 
 def _place(folder: Path) -> Path:
     return Path(os.path.normpath(folder))
-
-
-def _number_of(name: str, names: Sequence[str], clients: int) -> int:
-    known: Mapping[str, int] = {each: at for at, each in enumerate(names or map(str, range(clients)))}
-    if name not in known:
-        raise PartitaError(unknown("client", name, known))
-    return known[name]
 
 
 def _rows(run: Run) -> list[dict[str, Any]]:

@@ -240,6 +240,7 @@ def _finish(algorithm: Algorithm, client: Client, before: Tensors, after: Tensor
         batches=client.batches_per_epoch(len(client.train)),
         mask=mask,
         weight=algorithm.weight(before, after, client) if algorithm.weight else None,
+        name=client.name,
     )
     return Trained(own=_kept(algorithm, client, after), update=update, tensors=after)
 

@@ -15,6 +15,8 @@ from .task import Task
 
 @dataclass(frozen=True, eq=False)
 class Client:
+    """One client in one round, as an algorithm sees it."""
+
     id: int
     task: Task
     train: Samples
@@ -28,6 +30,11 @@ class Client:
     """What the client keeps between rounds; empty before its first."""
     received: Tensors = field(default_factory=dict)
     purpose: str = "train"
+    name: str = ""
+    """The client's name in the data, for messages; by default its number."""
+
+    def __str__(self) -> str:
+        return f"client {self.name or self.id}"
 
     def generator(self, purpose: str) -> torch.Generator:
         """Random numbers of this client in this round."""

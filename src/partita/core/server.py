@@ -34,28 +34,33 @@ class Update:
     batches: int
     mask: Tensors | None = None
     weight: Annotated[float, Range(0)] | None = None
-    """What the client itself says that it counts, where the algorithm computes it."""
+    """The client's weight in a mean, if the algorithm computes it on the client."""
+    name: str = ""
+    """The client's name in the data, for messages; by default its number."""
+
+    def __str__(self) -> str:
+        return f"The update of client {self.name or self.client}"
 
     def __post_init__(self) -> None:
         try:
             check_fields(self)
         except PartitaError as problem:
-            raise PartitaError(f"The update of client {self.client}: {problem}") from problem
+            raise PartitaError(f"{self}: {problem}") from problem
         if self.mask is not None:
             object.__setattr__(self, "mask", {name: self._checked(name, mask) for name, mask in self.mask.items()})
 
     def _checked(self, name: str, mask: Tensor) -> Tensor:
-        place = f"The update of client {self.client}: the mask of {name!r}"
+        place = f"{self}: the mask of {name!r}"
         if name not in self.values:
-            raise PartitaError(f"{place} stands alone. Mask only tensors that are sent.")
+            raise PartitaError(f"{place} has no tensor. Mask only tensors that are sent.")
         if mask.shape != self.values[name].shape:
             shapes = f"has the shape {list(mask.shape)}, the tensor {list(self.values[name].shape)}"
-            raise PartitaError(f"{place} {shapes}. Give each entry of the tensor one of the mask.")
+            raise PartitaError(f"{place} {shapes}. They must be the same.")
         if mask.dtype == torch.bool:
             return mask
         found = mask.bool()
         if not torch.equal(found.to(mask.dtype), mask):
-            raise PartitaError(f"{place} holds values that are neither 0 nor 1. Each entry is sent or not: 0 or 1.")
+            raise PartitaError(f"{place} has values that are neither 0 nor 1. Each must be 0 or 1.")
         return found
 
 
@@ -168,7 +173,7 @@ def weight_of(update: Update, weights: Weights) -> float:
         return float(getattr(update, weights))
     if update.weight is None:
         raise PartitaError(
-            f"The update of client {update.client} has no weight, for the algorithm computes none (Algorithm.weight). "
+            f"{update} has no weight, because the algorithm computes none (Algorithm.weight). "
             "Weigh by samples, batches or uniformly."
         )
     return update.weight

@@ -1,6 +1,5 @@
 """Who takes part, and with which data? Clients by number, each with three disjoint roles of data."""
 
-import difflib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from ..errors import PartitaError
 from ..randomness import derive, generator
 from .duplicates import check_duplicates
 from .manifests import fingerprint
+from .names import find_client
 from .pool import Pool, Texts
 from .roles import check_roles, in_one_piece, roles_of
 from .split import Role, Split, check_least, check_part
@@ -76,21 +76,7 @@ class Federation:
 
     def client(self, name_or_number: str | int) -> int:
         """The number of a client, given its name (a text) or its number."""
-        if isinstance(name_or_number, str):
-            if name_or_number in self._numbers:
-                return self._numbers[name_or_number]
-            near = difflib.get_close_matches(name_or_number, self._numbers, n=3, cutoff=0.5)
-            hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-            raise PartitaError(
-                f"{self.name} has no client called {name_or_number!r}.{hint} It has {len(self)} clients, from "
-                f"{self.name_of(0)!r} to {self.name_of(len(self) - 1)!r}."
-            )
-        if not 0 <= name_or_number < len(self):
-            raise PartitaError(
-                f"{self.name} has no client with the number {name_or_number}: its {len(self)} clients are numbered "
-                f"from 0 to {len(self) - 1}."
-            )
-        return int(name_or_number)
+        return find_client(name_or_number, self._numbers, self.name)
 
     @cached_property
     def _numbers(self) -> dict[str, int]:

@@ -93,7 +93,7 @@ def finite(tensor: Tensor) -> bool:
 
 def diverged(what: str, became: str, phase: Phase, client: Client) -> DivergedError:
     return DivergedError(
-        f"{what} of client {client.id} became {became} in round {client.moment.round + 1} while training {phase.train} "
+        f"{what} of {client} became {became} in round {client.moment.round + 1} while training {phase.train} "
         f"with a learning rate of {phase.optimizer.lr:g}. Lower the learning rate, clip the gradient, or look for "
         "samples that are not numbers."
     )

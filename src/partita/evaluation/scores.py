@@ -115,7 +115,7 @@ def _sums(client: Client, samples: Samples, batch: int, answer: Callable[[Tensor
                 total[name] = total.get(name, 0) + value
     if not math.isfinite(total.get("loss", 0.0)):
         raise DivergedError(
-            f"The loss of client {client.id} on held-out data is {total['loss']} after round {client.moment.round}. "
+            f"The loss of {client} on held-out data is {total['loss']} after round {client.moment.round}. "
             "Lower the learning rate, or clip the gradient."
         )
     return total

@@ -236,7 +236,7 @@ class Store:
         with explained(self.folder):
             for (count,) in self.select("SELECT parts FROM states WHERE stage = ? AND client = ?", stage, client):
                 query = "SELECT part, bytes, checksum FROM parts WHERE stage = ? AND client = ? ORDER BY part"
-                who = "the server" if client == SERVER else f"client {client}"
+                who = "the server" if client == SERVER else f"client {self.record.name_of(client)}"
                 return joined(self.select(query, stage, client), count, f"the state of {who} ({stage})")
         return None
 

@@ -68,6 +68,7 @@ class Setup:
             validation=validation.alone(task.layout, task.device),
             moment=moment,
             batching=self.experiment.batching,
+            name=self.data.name_of(number),
         )
 
     def with_state(self, number: int, own: Tensors, received: Tensors, moment: Moment) -> Client:
@@ -134,9 +135,9 @@ class Setup:
     def check(self) -> None:
         """Refuse what makes no sense, warn of what is another method than its name says."""
         algorithm, data, experiment = self.algorithm, self.data, self.experiment
-        check_clients(data.sizes)
+        check_clients(data)
         task = self.tasks[0]
-        check_data(algorithm, task, data.sizes, experiment.batching)
+        check_data(algorithm, task, data, experiment.batching)
         check_evaluation(data, task, experiment.evaluation_batch)
         first = self.client(0, self.moment(0))
         check_algorithm(algorithm, first)

@@ -344,7 +344,7 @@ def test_a_failed_run_can_be_reported(tmp_path: Path) -> None:
 
 def test_results_that_saw_test_data_are_marked(tmp_path: Path) -> None:
     shown = page(write_run(tmp_path, {1: [0.5, 0.6]}, oracle_validation=True))
-    assert "Oracle. fedper: test data were handed out as validation data." in shown.text
+    assert "Oracle. fedper: test data were used as validation data." in shown.text
     assert "fedper (oracle)" in shown.text
     assert "which no method sees" not in shown.text
 

@@ -491,7 +491,7 @@ def test_control_c_during_baselines_keeps_everything(own_folder: Path) -> None:
         rest = running.stderr.read()
     assert running.returncode == 130
     assert "partita resume here/run" in rest
-    assert "The baselines are not done. Continue with: partita resume here/run" in ask("show", "here/run").stdout
+    assert "The baselines are not finished. Continue with: partita resume here/run" in ask("show", "here/run").stdout
     resumed = ask("resume", "here/run")
     assert resumed.returncode == 0
     assert "global + fine-tune" in resumed.stdout

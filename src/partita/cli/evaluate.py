@@ -1,4 +1,4 @@
-"""The command that looks into a finished run."""
+"""The command that analyses a finished run."""
 
 import json
 from typing import Annotated
@@ -21,7 +21,7 @@ def evaluate(
         ),
     ] = None,
     clients: Annotated[
-        int | None, typer.Option(help="At most so many clients are looked at; of more, a fixed sample.", min=1)
+        int | None, typer.Option(help="Clients to analyse at most; of more, a fixed sample.", min=1)
     ] = None,
     epochs: Annotated[
         int | None, typer.Option(help="Epochs of fine-tuning; by default the method's, or 5.", min=1)
@@ -33,7 +33,7 @@ def evaluate(
     trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
-    """Analyse the models of a finished run, and keep what is found in the run, for its report.
+    """Analyse the models of a finished run. The results are kept in the run and shown in its report.
 
     `partita list analyses` says what each analysis computes.
 
@@ -48,7 +48,7 @@ def evaluate(
     from ..runs.session import Session
 
     use_one_thread()
-    # Whoever types the name of a function vouches for it.
+    # A name on the command line is trusted: the user typed it.
     names = [registry.Trusted(name.strip()) for name in what.split(",")] if what else None
     given = {"clients": clients, "epochs": epochs, "lr": lr, "samples": samples}
     chosen = choose_analyses(names, {key: value for key, value in given.items() if value is not None})

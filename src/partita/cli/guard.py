@@ -1,4 +1,4 @@
-"""The command that guards a run."""
+"""The command that chooses between personal and global models."""
 
 import json
 from pathlib import Path
@@ -14,18 +14,18 @@ def guard(
     run: Folder,
     global_run: Annotated[
         Path | None,
-        typer.Option("--global", help="A run of a whole network; by default its own or its baseline."),
+        typer.Option("--global", help="A run with a global model; by default this run itself or its baseline."),
     ] = None,
     prior: Annotated[
         float | None,
-        typer.Option(help="So many validation samples give a client's own loss the weight of that of all clients."),
+        typer.Option(help="With this many validation samples, a client's own loss counts as much as that of all."),
     ] = None,
     trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
-    """Choose for every client its personal model, the global one or a mixture, by validation data; show test scores.
+    """Choose each client's personal model, the global one or a mixture on validation data, and show test scores.
 
-    `partita run` does this by itself where it makes baselines.
+    `partita run` does this too when it makes baselines.
 
     Examples:
 

@@ -84,7 +84,7 @@ def describe(
 
 def demo(
     rounds: Annotated[int, typer.Option("--rounds", "-r", help="Rounds of each method.")] = 30,
-    seed: Annotated[int, typer.Option("--seed", "-s", help="Decides the split, the weights and the batches.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", "-s", help="The seed of the split, the weights and the batches.")] = 0,
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the runs and the report are kept.")] = Path(
         "runs/demo"
     ),
@@ -92,7 +92,7 @@ def demo(
 ) -> None:
     """Compare seven methods on handwritten digits, divided unevenly among 20 clients. Takes about a minute.
 
-    The runs are kept; those that are there from before are used again.
+    The runs are kept, and runs from an earlier demo are reused.
 
     Example: partita demo --rounds 10 --output runs/short
     """

@@ -16,7 +16,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-data_app = typer.Typer(help="Look at data and how they are divided among clients.", no_args_is_help=True)
+data_app = typer.Typer(help="Show data sources and divide data among clients.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
 
 app.command()(run.run)
@@ -39,7 +39,7 @@ data_app.command("split")(data.data_split)
 
 
 def main() -> None:
-    """The entry point: errors in the user's words, without a traceback."""
+    """The entry point. It shows errors as messages, without a traceback."""
     warnings.showwarning = terminal.show_warning
     try:
         app()
@@ -47,9 +47,9 @@ def main() -> None:
         terminal.tell(str(problem), "bold red", "Error")
         raise SystemExit(2) from None
     except BrokenPipeError:
-        # Whoever read the output has gone, as in `partita list algorithms | head`.
+        # The reader of the output has closed it, as in `partita list algorithms | head`.
         sys.stderr.close()
         raise SystemExit(1) from None
     finally:
-        # All memory goes with the process. To look for garbage in it before would take longer than some commands.
+        # Exit without a last garbage collection, which would take longer than some commands.
         gc.freeze()

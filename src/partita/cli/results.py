@@ -1,4 +1,4 @@
-"""What came of a run? Its scores, its gains over the baselines, and methods side by side, on the terminal."""
+"""How is a run shown on the terminal? Its scores, its gains over the baselines, and methods side by side."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def print_run(run: "StoredRun", *, oracle: bool = False) -> None:
-    """A stored run: what it is, how far it got, and its scores; what is best on test data only if asked for."""
+    """Print a run: experiment, progress and scores; with `oracle` also the round that is best on test data."""
     record = run.record
     say((record.label, "bold"), f", {record.clients} clients of {record.data}: {record.status}")
     say(
@@ -33,9 +33,9 @@ def print_run(run: "StoredRun", *, oracle: bool = False) -> None:
         best = run.oracle_round if oracle else None
         if best is not None:
             reached = spread(run.summaries(best)[record.variant], record.metric)
-            say(("Oracle:", "bold"), f" round {best} is best on the test data themselves: {reached}")
+            say(("Oracle:", "bold"), f" round {best} is best on test data: {reached}")
     if record.oracle_validation:
-        say(("Oracle:", "bold"), " test data were handed out as validation data; compare with no other result.")
+        say(("Oracle:", "bold"), " test data were used as validation data. Do not compare this with other results.")
     if record.status != "done":
         say(f"Continue with: partita resume {run.folder}")
 
@@ -92,12 +92,12 @@ def _print_scores(
 
 
 def print_gains(run: "StoredRun", gains: "list[Gain]", lost: Mapping[str, str]) -> None:
-    """The floor and the baselines beside a run's scores, the clients that it hurt, lost baselines, the guard."""
+    """Print a run's gains over floor and baselines, the clients that are hurt, missing baselines, and the guard."""
     if not gains:
         return
     record, metric = run.record, run.record.metric
     if record.baselines and "baselines" not in run.analyses and record.done:
-        say(f"The baselines are not done. Continue with: partita resume {run.folder}")
+        say(f"The baselines are not finished. Continue with: partita resume {run.folder}")
     rows = columns("compared with", f"its {metric}", "gain", "worst decile", "clients hurt")
     for gain in gains:
         rows.add_row(
@@ -108,7 +108,7 @@ def print_gains(run: "StoredRun", gains: "list[Gain]", lost: Mapping[str, str]) 
             f"{len(gain.hurt)} of {len(gain.clients)} ({100 * gain.share:.0f} %)",
         )
     output.print(rows)
-    say("Gains of the model * on test data, client by client; hurt: worse than with that baseline.")
+    say("Gains of the model * on test data, client by client. Hurt: the client does worse than with that baseline.")
     for gain in gains:
         if gain.hurt:
             more = ", ..." if len(gain.hurt) > MOST_CLIENTS else ""
@@ -125,7 +125,7 @@ def _print_missing(run: "StoredRun", lost: Mapping[str, str]) -> None:
 
 
 def _print_last_analyses(run: "StoredRun") -> None:
-    """Those that belong to the end of a run, such as the guard; or why there is none."""
+    """Print analyses that are made at the end of a run, such as the guard, or why there is none."""
     from ..evaluation.analysis import declared
 
     for name, analysis in declared("end").items():
@@ -137,7 +137,7 @@ def _print_last_analyses(run: "StoredRun") -> None:
 
 
 def print_comparison(runs: "Mapping[str, StoredRun]", gains: "Mapping[str, list[Gain]]") -> None:
-    """Methods side by side, on the same clients."""
+    """Print methods side by side, on the same clients."""
     rows = columns(
         "method", "test accuracy", "worst decile", "floor", "over local", "hurt", "over global", "hurt", "MB/round"
     )
@@ -160,6 +160,6 @@ def print_comparison(runs: "Mapping[str, StoredRun]", gains: "Mapping[str, list[
     record = next(iter(runs.values())).record
     say(
         f"\nMean ± spread over {record.clients} clients after {record.rounds} rounds. Floor: always answering a "
-        "client's commonest label.\nHurt: clients worse off than alone, or than with the global model. One seed: "
-        "differences of a few points mean little."
+        "client's most common label.\nHurt: clients that do worse than with local training, or than with the global "
+        "model. One seed: differences of a few points mean little."
     )

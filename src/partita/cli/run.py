@@ -1,4 +1,4 @@
-"""Commands that make runs and go on with them."""
+"""Commands that start and resume runs."""
 
 import json
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ Track = Annotated[
     typer.Option(
         "--track",
         metavar="TRACKER",
-        help="Tell each round to tensorboard[:FOLDER], mlflow[:ADDRESS] or wandb[:PROJECT]; may be repeated, as in "
+        help="Log each round to tensorboard[:FOLDER], mlflow[:ADDRESS] or wandb[:PROJECT]; may be repeated, as in "
         "--track tensorboard --track mlflow:http://localhost:5000",
     ),
 ]
@@ -49,15 +49,15 @@ def run(
     algorithm: Annotated[str | None, typer.Option("--algorithm", "-a", help="See: partita list algorithms")] = None,
     model: Annotated[str | None, typer.Option("--model", "-m", help="See: partita list models")] = None,
     data: Annotated[str | None, typer.Option("--data", "-d", help="See: partita list data")] = None,
-    rounds: Annotated[int | None, typer.Option("--rounds", "-r", help="How many rounds.")] = None,
-    seed: Annotated[int | None, typer.Option("--seed", "-s", help="Decides everything random.")] = None,
+    rounds: Annotated[int | None, typer.Option("--rounds", "-r", help="The number of rounds.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", "-s", help="The seed of all random numbers.")] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The run's folder; by default a new one in runs/.")
     ] = None,
     save: Annotated[bool, typer.Option(help="Keep the run, so that it can be resumed and shown.")] = True,
-    seeds: Annotated[int, typer.Option(help="Repeat under so many seeds, on the same division of data.")] = 1,
+    seeds: Annotated[int, typer.Option(help="Repeat with this many seeds, on the same division of data.")] = 1,
     commit_every: Annotated[int, typer.Option(help="Rounds between commits.")] = 1,
-    baselines: Annotated[bool, typer.Option(help="Make the baselines too, or use those that are there.")] = True,
+    baselines: Annotated[bool, typer.Option(help="Make the baselines too, or reuse existing ones.")] = True,
     on: On = None,
     workers: Workers = None,
     track: Track = None,
@@ -66,8 +66,8 @@ def run(
 ) -> None:
     """Run an experiment and show its result. The run is kept in a folder, and can be resumed if it is interrupted.
 
-    Beside it come baselines on the same clients: local training, the global model, and that fine-tuned. They are runs
-    of their own in the folder `baselines` beside the run, made once and used again by later runs.
+    Baselines on the same clients are made too: local training, the global model and the fine-tuned global model. They
+    are separate runs in the folder `baselines` beside the run, made once and reused by later runs.
 
     Examples:
 
@@ -135,9 +135,9 @@ def resume(
     trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
-    """Continue an interrupted run where it was; the result is the same to the bit as without the interruption.
+    """Continue an interrupted run. The result has the same bits as without the interruption.
 
-    Baselines that the run asks for and that are not done are continued too.
+    Its unfinished baselines are continued too.
 
     Examples:
 
@@ -160,7 +160,7 @@ def resume(
 
 
 def _run_unkept(experiment: "Experiment", track: list[str], on: str | None, as_json: bool) -> None:
-    """In a folder that is gone afterwards, so that a result is read and shown in one way."""
+    """Run in a temporary folder, so that the result is read and shown in the same way as a kept one."""
     from ..api.kept import Run
     from ..runs.session import Session
     from ..trackers.tracking import tracking
@@ -183,7 +183,7 @@ def _run_unkept(experiment: "Experiment", track: list[str], on: str | None, as_j
 
 @contextmanager
 def _folder(output: Path | None, experiment: "Experiment") -> Iterator[Path]:
-    """The folder that was asked for, or a new one; if nothing comes of it, it is not left behind."""
+    """The given folder, or a new one, which is removed again if it stays empty."""
     from ..runs.folders import new_folder
 
     folder = output or new_folder(Path("runs"), experiment)
@@ -199,13 +199,13 @@ def _folder(output: Path | None, experiment: "Experiment") -> Iterator[Path]:
 
 @contextmanager
 def _shown(folder: Path, as_json: bool, again: str) -> "Iterator[OnEvent]":
-    """Events are shown; Ctrl-C ends the command in order, and tells how to go on."""
+    """Show events. Ctrl-C ends the command and prints how to continue."""
     with interruptible(again, partial(_report, folder)), terminal.show_events(not as_json) as on_event:
         yield on_event
 
 
 def _report(folder: Path, *, tell: bool = True) -> None:
-    """Of what is committed, if anything is."""
+    """Write a report of the rounds that are committed, if there are any."""
     from ..runs.folders import find_runs
 
     if found := find_runs(folder):

@@ -1,4 +1,4 @@
-"""Commands that show runs, compare them and write their numbers out."""
+"""Commands that show, compare and export runs."""
 
 import json
 from dataclasses import asdict
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 def show(
     run: Folder,
-    oracle: Annotated[bool, typer.Option("--oracle", help="Also the round that is best on test data.")] = False,
-    target: Annotated[float | None, typer.Option(help="Also rounds, time and bytes to this mean test score.")] = None,
+    oracle: Annotated[bool, typer.Option("--oracle", help="Also show the round that is best on test data.")] = False,
+    target: Annotated[float | None, typer.Option(help="Also show rounds, time and bytes to this test score.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show a run: what it is, how far it got, its scores, and each client's gain over the baselines.
+    """Show a run: its experiment, progress and scores, and the gains of clients over the baselines.
 
     Examples:
 
@@ -100,7 +100,7 @@ class Form(str, Enum):
 
 def compare(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Runs, or folders that hold runs.")],
-    baseline: Annotated[str | None, typer.Option(help="The method to compare with; the first run's.")] = None,
+    baseline: Annotated[str | None, typer.Option(help="The method to compare with; by default the first.")] = None,
     form: Annotated[Form, typer.Option(help="How to write the table.")] = Form.terminal,
 ) -> None:
     """Compare runs, paired over clients and seeds: differences with intervals, corrected tests, wins and losses.
@@ -119,7 +119,7 @@ def compare(
 
 
 def print_kept(run: "Run", as_json: bool) -> None:
-    """A run that was just made, or has just gone on."""
+    """Print a run that was just made or resumed."""
     from ..runs.gains import gain_as_dict
 
     kept, gains = run.stored, run.gains()

@@ -1,4 +1,4 @@
-"""What does a person see? Progress, tables and messages on the terminal."""
+"""How is output shown on the terminal? As progress bars, tables and messages."""
 
 import sys
 from collections.abc import Iterator
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 MOST_CLIENTS = 40
 UNLIMITED = 10_000
-"""Characters in a line that goes to a file or to another program, which is never wrapped."""
-# Names, folders and errors are other people's text: nothing in it is read as markup.
+"""The width of lines that go to a file or another program; they are never wrapped."""
+# Names, folders and errors may contain anything, so nothing in them is read as markup.
 output = Console(width=None if sys.stdout.isatty() else UNLIMITED, highlight=False, markup=False, emoji=False)
 messages = Console(stderr=True, soft_wrap=not sys.stderr.isatty(), highlight=False, markup=False, emoji=False)
 
@@ -92,12 +92,12 @@ def _tell_event(event: "Event") -> None:
 
 
 def tell(text: str, style: str = "", kind: str = "") -> None:
-    """A message to the person, beside the output."""
+    """Print a message to the standard error."""
     messages.print(Text.assemble((f"{kind}:", style), f" {text}") if kind else Text(text))
 
 
 def say(*parts: str | tuple[str, str]) -> None:
-    """A line of output; a part with a style is a pair."""
+    """Print a line of output; a part with a style is a pair."""
     output.print(Text.assemble(*parts))
 
 
@@ -175,7 +175,7 @@ def print_division(federation: "Federation", summary: dict[str, Any]) -> None:
     if "floor" in summary:
         lowest = summary["floor"]
         say(
-            f"Floor: always answering the client's commonest training label is right for {100 * lowest['micro']:.1f} % "
+            f"Floor: answering the client's most common training label is right for {100 * lowest['micro']:.1f} % "
             f"of all test samples, {100 * lowest['macro']:.1f} % in the mean over clients."
         )
     if "hash" in summary:

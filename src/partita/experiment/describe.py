@@ -1,4 +1,4 @@
-"""What does an algorithm do to a network? Its partition, if the two go together."""
+"""How does an algorithm divide a network? Into shared, personal and frozen tensors."""
 
 from ..core.algorithm import Algorithm
 from ..core.task import Task
@@ -7,6 +7,6 @@ from ..simulation.checks import check_algorithm
 
 
 def describe(algorithm: Algorithm, task: Task) -> Partition:
-    """Resolve an algorithm against a network; what makes no sense is refused."""
+    """Resolve an algorithm against a network. A combination that makes no sense is refused."""
     check_algorithm(algorithm, client_without_data(task))
     return partition(algorithm, task)

@@ -1,7 +1,7 @@
-"""How do settings from a file or a command line become values? By the signature of what they are for.
+"""How do settings from a file or the command line become values? By the signature of the function they are for.
 
-A function's keyword arguments (or a dataclass's fields) are its settings: names, types and defaults are taken from
-there, so that nothing is declared twice.
+A function's keyword arguments (or a dataclass's fields) are its settings. Names, types and defaults come from the
+signature, so nothing is declared twice.
 """
 
 import collections.abc
@@ -53,8 +53,8 @@ def arguments(
 ) -> dict[str, Any]:
     """Arguments for a function, of the types it wants; unknown keys are errors with a suggestion.
 
-    `without` are parameters that no settings can give; `defaults` replace those of the signature; not `complete`
-    arguments may lack some.
+    `without` are parameters that settings cannot give. `defaults` replace those of the signature. Without `complete`,
+    arguments may be missing.
     """
     parameters = {n: p for n, p in inspect.signature(make).parameters.items() if n not in without}
     hints = get_type_hints(make)
@@ -69,7 +69,7 @@ def arguments(
 
 
 def convert(kind: Any, value: object, where: str, default: object = inspect.Parameter.empty) -> Any:
-    """A value of the annotated type, from what a TOML file can say."""
+    """A value of the annotated type, from a TOML value."""
     if kind in _CONVERSIONS:
         return _CONVERSIONS[kind](value, where, default)
     origin = get_origin(kind)
@@ -95,7 +95,7 @@ def convert(kind: Any, value: object, where: str, default: object = inspect.Para
 
 
 def _untrusted(value: object) -> object:
-    """A setting itself, without a word on where it came from."""
+    """A plain setting, without the mark that it is trusted."""
     return str(value) if isinstance(value, registry.Trusted) else value
 
 
@@ -107,7 +107,7 @@ def _one_of(kinds: tuple[Any, ...], value: object, where: str, default: object) 
         try:
             return convert(kind, value, where, default)
         except PartitaError as problem:
-            # A module exists in Python only, so that settings can never mean one.
+            # A module exists only in Python; settings cannot describe one.
             problems += [] if kind is nn.Module else [str(problem)]
     raise PartitaError(problems[0])
 
@@ -154,7 +154,7 @@ def _sgd(value: object, where: str, default: object) -> SGD:
 
 
 def _algorithm(value: object, where: str, default: object) -> Algorithm:
-    """Without a name, changes of the default algorithm's settings."""
+    """An algorithm from settings. Without a name, they change the default algorithm."""
     made: Algorithm
     if isinstance(value, Mapping) and "name" not in value and isinstance(default, Algorithm):
         make = registry.get("algorithms", registry.Trusted(default.made_by))
@@ -165,7 +165,7 @@ def _algorithm(value: object, where: str, default: object) -> Algorithm:
 
 
 def _server(value: object, where: str, default: object) -> Server:
-    """Without a name, settings of plain averaging."""
+    """A server from settings. Without a name, they are settings of plain averaging."""
     if isinstance(value, Mapping) and "name" not in value:
         value = {"name": "averaging", **value}
     made: Server = named("servers", value, where)
@@ -182,7 +182,7 @@ def _federation(value: object, where: str, default: object) -> Federation:
 
 
 def federation_of(value: object, where: str) -> Federation:
-    """`name` and what the source of that name takes make a pool; the rest says how it is divided."""
+    """Data from settings: `name` and its arguments make a pool, and the other settings divide it."""
     name, given = _name_and_rest(value, where)
     found = pool_and_division(value, where)
     settings = {"name": name, **given}
@@ -190,7 +190,7 @@ def federation_of(value: object, where: str) -> Federation:
         return dataclasses.replace(found, settings=settings)
     pool, division = found
     split = division.setdefault("split", default_split(pool))
-    # A split of one's own is found again by the path that was given, and not by its name.
+    # The user's own split is found again by the given path, not by its name.
     told = given.get("split")
     path = told.get("name", split.name) if isinstance(told, Mapping) else told or split.name
     settings["split"] = {"name": path, **split.settings}
@@ -198,7 +198,7 @@ def federation_of(value: object, where: str) -> Federation:
 
 
 def pool_and_division(value: object, where: str) -> Federation | tuple[Pool, dict[str, Any]]:
-    """The data that settings name, and the arguments of `federate` among them; or data that come divided."""
+    """The pool that settings name, and the settings for `federate`; or a federation if the data come divided."""
     name, rest = _name_and_rest(value, where)
     source = registry.get("data", name)
     own, dividing = (inspect.signature(function).parameters for function in (source, federate))
@@ -217,7 +217,7 @@ def pool_and_division(value: object, where: str) -> Federation | tuple[Pool, dic
 
 
 def undivided(value: object, where: str) -> tuple[Pool, dict[str, Any]]:
-    """Data that are still to be divided."""
+    """A pool from settings."""
     found = pool_and_division(value, where)
     if isinstance(found, Federation):
         raise PartitaError(f"{where}: {found.name} comes divided.")
@@ -225,7 +225,7 @@ def undivided(value: object, where: str) -> tuple[Pool, dict[str, Any]]:
 
 
 def _model(value: object, where: str, default: object) -> Factory:
-    """A factory that still lacks what the data say: the shape of an input and the number of classes."""
+    """A factory that takes the remaining facts from the data: the shape of an input and the number of classes."""
     name, rest = _name_and_rest(value, where)
     make = registry.get("models", name)
     return partial(make, **arguments(make, rest, where, without=("shape", "classes", "client"), complete=False))
@@ -246,7 +246,7 @@ _CONVERSIONS: dict[Any, Callable[[object, str, object], Any]] = {
 
 
 def _dataclass(kind: Any, value: Settings, where: str, default: object) -> Any:
-    """A dataclass's value; what is not given is as in the default."""
+    """A dataclass from settings; fields that are not given keep the default's values."""
     kept = vars(default) if isinstance(default, kind) else {}
     try:
         return kind(**{**kept, **arguments(kind, value, where, defaults=kept)})
@@ -270,7 +270,7 @@ def _unknown_key(key: str, known: Settings, where: str) -> str:
 
 
 def _paths(known: Settings, before: str = "") -> Iterator[str]:
-    """The dotted names of all settings, also of those within defaults."""
+    """The dotted names of all settings, including those inside defaults."""
     for name, default in known.items():
         yield before + name
         if isinstance(default, Algorithm | Split):

@@ -89,7 +89,7 @@ def _banners(found: Study) -> list[Html]:
         )
     oracles = list(dict.fromkeys(run.record.label for run in found.runs if run.record.oracle_validation))
     if oracles:
-        words = f"{listed(oracles)}: test data were handed out as validation data. Compare with no other result."
+        words = f"{listed(oracles)}: test data were used as validation data. Do not compare this with other results."
         banners.append(tag("div", tag("strong", "Oracle. "), words, class_="banner", role="note"))
     return banners
 

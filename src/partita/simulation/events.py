@@ -1,4 +1,4 @@
-"""What is told while something runs? Events: values that say what just happened."""
+"""How is progress reported? By events: values that describe what has just happened."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,26 +20,26 @@ class RoundEnded:
     participants: int
     metric: str
     score: Summary | None
-    """On test data over the clients that train, where this round was evaluated."""
+    """The test score over the clients that train, if this round was evaluated."""
     state: Tensors
-    """The server's, after the round."""
+    """The server's state after the round."""
     own: Mapping[int, Tensors]
-    """What clients keep anew: the participants', and others' where the method asks it of them."""
+    """The new states of clients: of participants, and of absent clients if the method trains them."""
     records: Sequence[Record]
-    """Of this round alone, as `traffic` is."""
+    """Of this round only, like `traffic`."""
     traffic: Sequence[Traffic]
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """Another process works on a run that is needed here."""
+    """Another process is working on a run that is needed here."""
 
     folder: Path
 
 
 @dataclass(frozen=True)
 class Analysed:
-    """An analysis has looked at some of its clients."""
+    """An analysis has finished some of its clients."""
 
     analysis: str
     done: int
@@ -51,7 +51,7 @@ OnEvent = Callable[[Event], None]
 
 
 def under(name: str, on_event: OnEvent) -> OnEvent:
-    """Tells rounds under a name, for instance that of a baseline."""
+    """Pass events on under a name, for instance that of a baseline."""
 
     def tell(event: Event) -> None:
         if isinstance(event, RoundEnded):
@@ -62,4 +62,4 @@ def under(name: str, on_event: OnEvent) -> OnEvent:
 
 
 def ignore(event: Event) -> None:
-    """Nobody is told."""
+    """Do nothing with an event."""

@@ -20,14 +20,14 @@ from .samplers import Sampler, sampler
 from .tasks import Factory
 
 Engine = Literal["fast", "reference"] | RunPhase
-"""How a phase is computed: by the name of an engine of ours, or a function of one's own."""
+"""How a phase is computed: the name of a built-in engine, or a function."""
 Participation = float | str | Sequence[Sequence[int]] | Sampler
 ENGINES: Mapping[str, Callable[[], RunPhase]] = {"fast": FastEngine, "reference": lambda: reference.run_phase}
 
 
 @dataclass(frozen=True)
 class Pretraining:
-    """Rounds of another algorithm whose network the experiment then starts from."""
+    """Rounds of another algorithm before the experiment, which starts from the resulting network."""
 
     algorithm: Algorithm
     rounds: int
@@ -44,7 +44,7 @@ class Stage:
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """Everything that decides a result."""
+    """Everything that affects a result."""
 
     algorithm: Algorithm
     model: Factory | nn.Module
@@ -59,10 +59,10 @@ class Experiment:
     """Replaces the server of algorithms that average."""
     pretrain: Pretraining | None = None
     loss: Loss | None = None
-    """Instead of the one that fits the data: cross entropy, or the mean squared error."""
+    """By default the one that fits the data: cross entropy, or the mean squared error."""
     measure: Measure | None = None
     groups: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
-    """Names for parts of the network, by patterns on the names of tensors."""
+    """Names for parts of the network, each with patterns that match names of tensors."""
     weights: Tensors = field(default_factory=dict)
     """Initial weights by name, for instance another result's `network_weights()`."""
     buffers: Buffers = "follow"
@@ -71,9 +71,9 @@ class Experiment:
     """Rounds between evaluations; 0 means after the last round only."""
     evaluation_batch: int = 512
     evaluation_clients: int = 10_000
-    """At most so many clients are evaluated: of more, a fixed sample."""
+    """The largest number of clients to evaluate. If there are more, a fixed sample is evaluated."""
     oracle_validation: bool = False
-    """Hands test data out as validation data, to repeat publications that did; the result says so."""
+    """Use test data as validation data, to repeat publications that did. The result is marked."""
     engine: Engine = "fast"
     device: str = "cpu"
 
@@ -91,7 +91,7 @@ class Experiment:
 
     @property
     def stages(self) -> list[Stage]:
-        """What is run one after another, each from the network of the one before."""
+        """The stages in order; each starts from the network of the one before."""
         own = Stage("run", self._with_server(), self.rounds)
         return [Stage("pretrain", self.pretrain.algorithm, self.pretrain.rounds), own] if self.pretrain else [own]
 
@@ -106,7 +106,7 @@ class Experiment:
 
 
 class Options(TypedDict, total=False):
-    """The fields of an experiment beside algorithm, model and data, as keyword arguments that types know."""
+    """The fields of `Experiment` besides algorithm, model and data, as typed keyword arguments."""
 
     rounds: int
     seed: int

@@ -1,4 +1,4 @@
-"""What is done for clients in a round? They train, are absent or are evaluated: each alone, so that any process can."""
+"""What is done for clients in a round? They train, are absent or are evaluated, each independently of the others."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,14 +16,14 @@ from .setup import Setup
 from .traffic import Traffic, traffic
 
 SAMPLES_PER_JOB = 512
-"""Small clients are put together up to so many samples."""
+"""Small clients are grouped into one job up to this many samples."""
 PARAMETERS_PER_SAMPLE = 10_000
-"""To copy so many parameters takes about as long as to learn from a sample."""
+"""Copying this many parameters takes about as long as training on one sample."""
 
 
 @dataclass(frozen=True)
 class ClientResult:
-    """What a job made of one client: what it keeps, what it sends, and how good its models are."""
+    """The result of a job for one client: its new state, its update, and the scores of its models."""
 
     client: int
     own: Tensors | None = None
@@ -34,7 +34,7 @@ class ClientResult:
 
 @dataclass(frozen=True)
 class Job(ABC):
-    """Work for some clients, with what each of them keeps and receives."""
+    """Work for some clients, with the state and the download of each."""
 
     clients: Sequence[int]
     own: Sequence[Tensors]
@@ -62,7 +62,7 @@ class Train(Job):
         clients = self.participants(setup)
         for client, each in zip(clients, client_round(setup.algorithm, clients, setup.run_phase), strict=True):
             records = _records(setup, client, {"after_local": each.tensors}, self.moment) if self.evaluated else []
-            # The server and the store are in main memory, wherever clients are.
+            # The server and the store are in main memory, whatever device clients use.
             update = replace(
                 each.update, values=_on_cpu(each.update.values), mask=each.update.mask and _on_cpu(each.update.mask)
             )
@@ -71,7 +71,7 @@ class Train(Job):
 
 @dataclass(frozen=True)
 class StayAway(Job):
-    """A round of clients that do not take part, where the method asks something of them."""
+    """A round of clients that do not take part, for methods that train them too."""
 
     def run(self, setup: Setup) -> Iterator[ClientResult]:
         clients = self.participants(setup)
@@ -81,7 +81,7 @@ class StayAway(Job):
 
 @dataclass(frozen=True)
 class Evaluate(Job):
-    """Every model of the method on clients' validation and test data, after the round before this moment."""
+    """Evaluate every model of the method on clients' validation and test data, after the round before this moment."""
 
     def run(self, setup: Setup) -> Iterator[ClientResult]:
         algorithm = setup.algorithm
@@ -105,9 +105,9 @@ def jobs(
     moment: Moment,
     **options: bool,
 ) -> Iterator[Job]:
-    """Jobs for clients, the largest first; small clients together, so that not each of them costs a message.
+    """Jobs for clients, the largest first. Small clients are grouped, so that each does not cost a message.
 
-    A client costs its samples, and what it takes to copy its weights.
+    The cost of a client is its number of samples plus the cost of copying its weights.
     """
     ordered = sorted(clients, key=lambda client: (-setup.data.size(client), client))
     for some in _batches(ordered, setup):

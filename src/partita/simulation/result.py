@@ -1,4 +1,4 @@
-"""What does a simulation leave? Metrics by client, the server's state, and what every client keeps."""
+"""What does a simulation return? Metrics by client, the server's state, and every client's state."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -16,7 +16,7 @@ from .traffic import Traffic
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """Everything that a simulation leaves: metrics by client, the server's state, and what every client keeps."""
+    """The result of a simulation: metrics by client, the server's state, and every client's state."""
 
     setup: Setup
     state: Tensors
@@ -35,7 +35,7 @@ class Result:
 
     @property
     def task(self) -> Task:
-        """That of the first client."""
+        """The task of the first client."""
         return self.setup.tasks[0]
 
     @property
@@ -60,9 +60,9 @@ class Result:
         role: HeldOut = "test",
         newcomers: bool = False,
     ) -> list[Record]:
-        """Records by client: of the model that is meant to be used, of the last round and of those who train.
+        """Records by client: by default of the model that the method is meant to be used with, after the last round.
 
-        Newcomers, which never train, are told apart.
+        They are of the clients that train, or with `newcomers` of those that never train.
         """
         wanted = (variant or self.variant, self.rounds if round is None else round, role)
         found = [
@@ -92,11 +92,11 @@ class Result:
 
     @property
     def bytes_per_round(self) -> float:
-        """Down and up, of all clients that took part."""
+        """Bytes sent down and up, by all clients that took part."""
         return sum(each.down + each.up for each in self.traffic) / self.rounds
 
     def as_dict(self) -> dict[str, object]:
-        """What can be written as JSON: everything but tensors."""
+        """The result as JSON values: everything except tensors."""
         return {
             "algorithm": self.algorithm.label,
             "data": self.data.name,
@@ -112,5 +112,5 @@ class Result:
         }
 
     def network_weights(self) -> Tensors:
-        """The server's network; parts that never leave the clients have their initial weights."""
+        """The server's network. Parts that are never sent have their initial weights."""
         return self.setup.network_weights(self.state)

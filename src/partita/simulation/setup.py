@@ -22,7 +22,7 @@ from .tasks import Tasks, facts_for
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """One stage of an experiment, ready to make clients from."""
+    """One stage of an experiment with everything that is needed to make its clients."""
 
     experiment: Experiment
     stage: Stage
@@ -58,7 +58,7 @@ class Setup:
         return Moment(round=round, rounds=self.stage.rounds, seed=self.experiment.seed)
 
     def client(self, number: int, moment: Moment) -> Client:
-        """A client as an algorithm sees it: without test data, unless the protocol openly hands it out."""
+        """A client as an algorithm sees it: without test data, except under `oracle_validation`."""
         data, task = self.data[number], self.tasks[number]
         validation = data.test if self.experiment.oracle_validation else data.validation
         return Client(
@@ -72,7 +72,7 @@ class Setup:
         )
 
     def with_state(self, number: int, own: Tensors, received: Tensors, moment: Moment) -> Client:
-        """A client with what it keeps and what it received."""
+        """A client with its own state and what it received."""
         client = self.client(number, moment)
         return replace(client, own=client.task.place(own), received=client.task.place(received))
 
@@ -81,7 +81,7 @@ class Setup:
         return self.algorithm.server.download(state, number, moment)
 
     def server_client(self) -> Client:
-        """The server in a client's place, with the sample of training data that it holds."""
+        """The server as a client, with the sample of training data that it holds."""
         task, refinement = self.tasks[0], self.algorithm.refinement
         held = (
             self.data.sample_of_training(refinement.fraction, self.experiment.seed)
@@ -91,7 +91,7 @@ class Setup:
         return Client(-1, task, held, held.take(slice(0)), self.moment(0), self.experiment.batching)
 
     def participants(self, moment: Moment) -> list[int]:
-        """Who takes part in a round, of the clients that train."""
+        """The clients that take part in a round."""
         newcomers = self.data.newcomers
         count = len(self.data) - len(newcomers)
         places = self.experiment.sampler(count, moment)
@@ -117,7 +117,7 @@ class Setup:
 
     @property
     def different(self) -> Sequence[int]:
-        """Clients whose network may be another than the first one's."""
+        """Clients whose network may differ from the first client's."""
         model = self.tasks.model
         if self.tasks.same or isinstance(model, nn.Module):
             return ()
@@ -125,7 +125,7 @@ class Setup:
         return [at for at in range(1, len(self.data)) if facts_for(model, self.data, at) != first]
 
     def network_weights(self, state: Tensors) -> Tensors:
-        """The server's network; parts that never leave the clients have their initial weights."""
+        """The server's network. Parts that are never sent have their initial weights."""
         moment, task = self.moment(self.stage.rounds), self.tasks[0]
         received = self.download(state, -1, moment)
         nothing = self.data.samples.take(slice(0))
@@ -133,7 +133,7 @@ class Setup:
         return {name: received.get(name, initial[name]) for name in task.weights}
 
     def check(self) -> None:
-        """Refuse what makes no sense, warn of what is another method than its name says."""
+        """Refuse a set-up that makes no sense, and warn if the method amounts to another one."""
         algorithm, data, experiment = self.algorithm, self.data, self.experiment
         check_clients(data)
         task = self.tasks[0]

@@ -1,4 +1,4 @@
-"""What comes of an experiment that is run here and not kept? A result."""
+"""How is an experiment run without keeping it? All in memory, and the result is returned."""
 
 from torch import nn
 from typing_extensions import Unpack
@@ -27,16 +27,16 @@ def simulate(
     on_event: OnEvent = ignore,
     **options: Unpack[Options],
 ) -> Result:
-    """Run an algorithm on a network and data, and evaluate it on all clients every so many rounds and at the end.
+    """Run an algorithm on a network and data, and evaluate it on all clients at intervals and at the end.
 
     >>> from partita import digits, fedper, mlp, simulate
     >>> result = simulate(fedper(), mlp, digits(), rounds=2)
     >>> 0 < result.score().macro <= 1
     True
 
-    `options` are the fields of `Experiment`: rounds, seed, participation, batching and others. `on` says who does the
-    work: one process for each core, unless told otherwise; it does not change a bit of the result. `on_event` is told
-    when a round has ended. Nothing is written to disk: `partita.run` keeps what it does.
+    `options` are the fields of `Experiment`: rounds, seed, participation, batching and others. `on` is the executor, by
+    default one process for each core; it does not change the result. `on_event` is called when a round has ended.
+    Nothing is written to disk: use `partita.run` to keep a run.
     """
     return run_stages(experiment_of(algorithm, model, data, options), executor_of(on), on_event)
 
@@ -44,7 +44,7 @@ def simulate(
 def experiment_of(
     algorithm: Algorithm, model: nn.Module | Factory, data: Federation | Pool, options: Options
 ) -> Experiment:
-    """The experiment of these parts; a pool is divided by the experiment's seed."""
+    """An experiment from its parts. A pool is divided with the experiment's seed."""
     divided = federate(data, seed=options.get("seed", 0)) if isinstance(data, Pool) else data
     return Experiment(algorithm, model, divided, **options)
 

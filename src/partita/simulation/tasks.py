@@ -1,4 +1,4 @@
-"""Which network has a client? One and the same for all, unless it depends on the client."""
+"""Which network does a client have? The same for all, unless it depends on the client."""
 
 import inspect
 from collections.abc import Callable
@@ -18,7 +18,7 @@ Factory = Callable[..., nn.Module]
 
 
 def same_for_all(model: nn.Module | Factory, data: Federation) -> bool:
-    """Whether the network cannot depend on the client, so that nobody needs to be asked."""
+    """Whether the network cannot depend on the client."""
     if isinstance(model, nn.Module):
         return True
     parameters = inspect.signature(model).parameters
@@ -26,7 +26,7 @@ def same_for_all(model: nn.Module | Factory, data: Federation) -> bool:
 
 
 def facts_for(model: Factory, data: Federation, client: int) -> dict[str, Any]:
-    """What a factory asks for of what the data and the client say."""
+    """The facts about the data and the client that a factory takes as arguments."""
     known = {"shape": data.shape, "classes": data.classes_of(client), "client": client, **data.facts}
     parameters = inspect.signature(model).parameters
     bound = model.keywords if isinstance(model, partial) else {}
@@ -43,9 +43,9 @@ def facts_for(model: Factory, data: Federation, client: int) -> dict[str, Any]:
 
 @dataclass
 class Tasks:
-    """A task for every client: one and the same, unless the network depends on the client.
+    """A task for every client: the same one, unless the network depends on the client.
 
-    A module is taken as it is; a factory makes weights that depend on the seed alone.
+    A module keeps the weights it has; a factory makes weights that depend on the seed alone.
     """
 
     model: nn.Module | Factory

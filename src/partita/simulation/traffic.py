@@ -12,7 +12,7 @@ from ..core.server import Update
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes of one client in one round, for one group of tensors: head, body, or a method's own by their prefix."""
+    """Bytes of one client in one round, for one group: head, body, or the prefix of a method's own tensors."""
 
     round: int
     client: int
@@ -22,7 +22,7 @@ class Traffic:
 
 
 def traffic(client: Client, update: Update) -> list[Traffic]:
-    """What a client received and sent in its round."""
+    """The bytes that a client received and sent in its round."""
     masks: Mapping[str, Tensor] = update.mask or {}
     down: dict[str, int] = {}
     up: dict[str, int] = {}
@@ -35,7 +35,7 @@ def traffic(client: Client, update: Update) -> list[Traffic]:
 
 
 def bytes_on_wire(tensor: Tensor, mask: Tensor | None = None) -> int:
-    """Bytes on the wire; of a masked tensor the entries sent and a bit for each entry."""
+    """Bytes on the wire. A masked tensor counts its sent entries and one bit for each entry."""
     if mask is None:
         return tensor.numel() * tensor.element_size()
     return int(mask.sum()) * tensor.element_size() + math.ceil(tensor.numel() / 8)

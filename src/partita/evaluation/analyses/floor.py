@@ -10,7 +10,7 @@ from ..population import Population
 
 
 def floor() -> Analysis:
-    """The test score of the best constant answer of each client: its commonest label, or its mean."""
+    """The test score of the best constant answer of each client: its most common label, or its mean."""
     return Analysis(
         name="floor",
         title="The floor",

@@ -31,7 +31,7 @@ def labels(study: Study) -> Section | None:
 
 
 def _cells(found: dict[str, Any], name_of: Callable[[int], str]) -> Html:
-    """All roles together; classes beyond the commonest are put into one row."""
+    """All roles together. Rare classes are put into one row."""
     counts = [
         [sum(roles) for roles in zip(*rows, strict=True)] for rows in zip(*(found[role] for role in ROLES), strict=True)
     ]

@@ -29,7 +29,7 @@ class Batching:
         return [(begin, end) for begin, end in cuts if end - begin >= smallest]
 
     def epoch(self, samples: Samples, batch_norm: bool, seed: int, purpose: str, *key: int) -> Iterator[Samples]:
-        """One pass in an order, and with an augmentation, that depend on the seed and the key alone."""
+        """One pass over the samples. Order and augmentation depend on the seed and the key alone."""
         draw = generator(seed, purpose + "/augment", *key)
         for rows in self.rows(len(samples), batch_norm, seed, purpose, *key):
             yield samples.take(rows).augmented(draw)

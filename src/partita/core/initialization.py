@@ -1,4 +1,4 @@
-"""With what does a part of the network begin?"""
+"""What are the initial weights of a part of the network?"""
 
 from collections.abc import Callable
 from copy import deepcopy

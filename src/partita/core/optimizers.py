@@ -41,7 +41,7 @@ def zeros(prefix: str, params: Mapping[str, Tensor]) -> Tensors:
 
 @dataclass(frozen=True)
 class Descent:
-    """What a step of SGD does to one tensor: the tensor goes `rate` times the gradient plus `decay` times itself."""
+    """A step of SGD on one tensor: it moves by `rate` times (the gradient plus `decay` times the tensor)."""
 
     rate: float
     decay: float
@@ -91,7 +91,7 @@ class SGD:
     def descents(
         self, names: Iterable[str], moment: Moment, network: Network, factors: Mapping[str, float] | None = None
     ) -> dict[str, Descent]:
-        """What a step at that moment does to each tensor that has a factor; by default `rates` says which."""
+        """The step of each tensor at a moment. `factors` scale the learning rates, by default those of `rates`."""
         universe = list(names)
         rate = self.lr * self.schedule(moment)
         decayed = self.decayed(network, frozenset(universe)) if self.weight_decay else frozenset()

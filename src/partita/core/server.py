@@ -1,4 +1,4 @@
-"""What does the server do? Say what a client downloads, and what the updates of a round do to its state.
+"""What does the server do? It decides what a client downloads, and aggregates the updates of a round.
 
 The state is named tensors too: the shared ones, and under `server/` what never leaves it.
 """
@@ -23,9 +23,9 @@ PART = 1 << 15
 
 @dataclass(frozen=True, eq=False)
 class Update:
-    """What a client uploads: values, for each of them perhaps a mask of the entries sent, and its size.
+    """A client's upload: values, optional masks of the entries sent, and the client's size.
 
-    Masks are boolean, or of 0 and 1. What an entry holds that was not sent means nothing; it may be not a number.
+    Masks are boolean, or 0 and 1. The value of an entry that was not sent is ignored; it may be nan.
     """
 
     client: int
@@ -65,7 +65,7 @@ class Update:
 
 
 def in_order(updates: Sequence[Update]) -> list[Update]:
-    """By the ids of clients, so that neither a sum nor the order of stored tensors depends on who came first."""
+    """Updates in the order of client ids, so that results do not depend on the order of arrival."""
     return sorted(updates, key=lambda update: update.client)
 
 
@@ -83,7 +83,7 @@ class Server(Protocol):
 
 
 Rule = Callable[[Tensors, Sequence[Update], Network], Tensors]
-"""What the clients' changes are together: of each tensor that anybody sent, old - new in float64.
+"""Combines the clients' changes: for each tensor that any client sent, old - new in float64.
 
 Updates come in the order of client ids. An entry that nobody sent has a change of 0.
 """
@@ -92,7 +92,7 @@ Weights = Literal["samples", "uniform", "batches", "uploaded"]
 
 @dataclass(frozen=True)
 class Mean:
-    """The mean change over those who sent an entry, weighted by samples, batches, what clients say, or not at all."""
+    """The mean change of each entry over its senders, weighted by samples, batches, uploaded weights, or not at all."""
 
     weights: Weights = "samples"
 
@@ -102,9 +102,9 @@ class Mean:
 
 @dataclass(frozen=True)
 class Aggregation:
-    """A server with one model for all: an optimizer follows what a rule makes of the clients' changes.
+    """A server with one model for all clients: a rule combines their changes, and an optimizer applies the result.
 
-    SGD with rate 1 takes the change as it is. Running statistics are means, not weights: they take it always.
+    SGD with rate 1 applies the change directly. Running statistics are not weights, so it is always applied directly.
     """
 
     rule: Rule = Mean()
@@ -139,7 +139,7 @@ class Aggregation:
 def pseudo_gradient(shared: Tensors, updates: Sequence[Update], weights: Weights = "samples") -> Tensors:
     """The mean of (old - new) over those who sent an entry, in float64 and in the order of client ids.
 
-    Of differences, so that what no client changed stays as it is to the bit; what nobody sent has none.
+    Differences are averaged, so that a value that no client changed keeps its bits. Unsent tensors are left out.
     """
     found: Tensors = {}
     ordered = in_order(updates)
@@ -188,7 +188,7 @@ def _mean_change(
     for value, mask, weight in zip(values, masks, weights, strict=True):
         torch.sub(wide, difference.copy_(value), out=difference)
         if mask is not None:
-            # Not multiplied by 0: what was not sent may be not a number.
+            # Filled, not multiplied by 0: an entry that was not sent may be nan.
             difference.masked_fill_(~mask, 0.0)
         total.add_(difference, alpha=weight)
         sent = sent + (weight if mask is None else weight * mask.double())

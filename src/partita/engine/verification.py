@@ -37,7 +37,7 @@ Run = Callable[[Phase, Client, Tensors, Shortcuts], Tensors]
 
 
 def likeness(phase: Phase) -> Phase:
-    """A phase that is computed in the same way, without what only a real client can answer.
+    """A phase that is computed in the same way, without functions that need a real client.
 
     A learning rate and a schedule enter every step by one number, so that they need not be those of the phase.
     """
@@ -56,7 +56,7 @@ def likeness(phase: Phase) -> Phase:
 
 
 def verified(phase: Phase, case: Case, wanted: Shortcuts, run: Run) -> Shortcuts | None:
-    """Those of the shortcuts that agree with the reference on a likeness of the phase; None if it must be used itself.
+    """The shortcuts that agree with the reference on a similar phase; None if the reference must be used.
 
     A warning names what does not agree.
     """
@@ -132,7 +132,7 @@ def _apart() -> Iterator[None]:
 
 def _warn(found: str) -> None:
     """The text is that of a sentence, or of a shortcut and what is wrong with it."""
-    text = f"{found[0].upper()}{found[1:]} It is not used: results are right, but take longer. Please report this."
+    text = f"{found[0].upper()}{found[1:]} It is not used: results are correct, but take longer. Please report this."
     warn(text, ShortcutWarning)
 
 

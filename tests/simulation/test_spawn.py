@@ -32,7 +32,7 @@ OWN = """
 from dataclasses import replace
 import torch
 from torch import nn
-from partita import HEAD, Phase, SGD, fedavg, inline, method, processes, simulate
+from partita import HEAD, Phase, SGD, configurable, fedavg, inline, processes, simulate
 from partita.simulation import jobs
 from bits import bits
 from toys import small_federation
@@ -59,7 +59,7 @@ def measure(outputs, targets):
     right = int((outputs.argmax(1) == targets).sum())
     return {"count": len(targets), "correct": right, "loss": float(loss(outputs, targets))}
 
-@method
+@configurable
 def mine(*, rate: float = 0.1):
     def half(tensors, client):
         return {name: tensor / 2 if name.endswith("bias") else tensor for name, tensor in tensors.items()}
@@ -157,7 +157,7 @@ def without_unix(folder: Path) -> dict[str, str]:
     """The environment of processes that find what Windows has, and no more."""
     (folder / "sitecustomize.py").write_text(LACKING)
     places = [folder, Path(partita.__file__).parents[1], Path(__file__).parents[1]]
-    return {"PYTHONPATH": ":".join(map(str, places)), "PARTITA_WORKERS": ""}
+    return {"PYTHONPATH": ":".join(map(str, places)), "PYTHONWARNINGS": "ignore:only soft file lock"}
 
 
 def test_every_module_imports_where_unix_is_missing(tmp_path: Path) -> None:

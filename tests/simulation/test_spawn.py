@@ -93,7 +93,8 @@ except Refused as problem:
 @pytest.mark.parametrize("how", ["file", "stdin"])
 def test_what_a_script_defines_reaches_workers(tmp_path: Path, how: str) -> None:
     """A network, a loss, a measure, a method, a sampler and an exception of the main module."""
-    with script(tmp_path, OWN, how=how) as process:
+    quiet = {"PYTHONWARNINGS": "ignore:The fast engine cannot be checked"}
+    with script(tmp_path, OWN, how=how, environment=quiet) as process:
         assert output(process) == "begun\nTrue True\nrefused: no\n"
 
 

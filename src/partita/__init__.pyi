@@ -104,6 +104,7 @@ from .evaluation.analyses.labels import labels as labels
 from .evaluation.analyses.network import network as network
 from .evaluation.analyses.similarity import similarity as similarity
 from .evaluation.analyses.without_head import without_head as without_head
+from .evaluation.analysis import Analysis as Analysis
 from .evaluation.scores import Record as Record, Summary as Summary
 from .models._adapters import with_adapters as with_adapters
 from .models.additive import additive as additive

@@ -118,9 +118,9 @@ def test_a_run_for_machines(ask: Ask) -> None:
     result = json.loads(answer.out)
     described = result["experiment"]["algorithm"]
     assert (described["name"], described["epochs"]) == ("fedper", 1)
-    assert (result["label"], result["rounds"], result["model"]) == ("fedper", 1, "before_local")
+    assert (result["label"], result["rounds"], result["variant"]) == ("fedper", 1, "before_local")
     assert {record["client"] for record in result["records"]} == {0, 1, 2}
-    assert {record["model"] for record in result["records"]} == {"initial", "before_local", "after_local"}
+    assert {record["variant"] for record in result["records"]} == {"initial", "before_local", "after_local"}
     assert {record["role"] for record in result["records"]} == {"validation", "test"}
     assert all(0 <= record["correct"] <= record["count"] for record in result["records"])
     again, other = (
@@ -151,7 +151,7 @@ def test_a_run_of_a_file_with_changes(ask: Ask, tmp_path: Path) -> None:
     result = json.loads(answer.out)
     described = result["experiment"]["algorithm"]
     assert [described[key] for key in ("name", "epochs", "finetune_epochs")] == ["fedbabu", 1, 1]
-    assert (result["rounds"], result["seed"], result["model"]) == (1, 2, "after_finetune")
+    assert (result["rounds"], result["seed"], result["variant"]) == (1, 2, "after_finetune")
     assert {record["client"] for record in result["records"]} == {0, 1, 2, 3}
 
 
@@ -282,7 +282,7 @@ def test_demo_for_machines(ask: Ask) -> None:
     itself = {"local": "local", "fedavg": "global", "fedavg + fine-tune": "global + fine-tune"}
     for name, result in results.items():
         assert (result["rounds"], result["data"], result["clients"], result["status"]) == (1, "digits", 20, "done")
-        assert result["scores"]["1"][result["model"]]["clients"] == 20
+        assert result["scores"]["1"][result["variant"]]["clients"] == 20
         others = [each for each in itself.values() if each != itself.get(name)]
         assert [gain["over"] for gain in result["gains"]] == ["floor", *others]
 
@@ -398,7 +398,7 @@ def test_a_run_is_kept_and_shown(ask: Ask, own_folder: Path) -> None:
     exported = ask("export", "mine", "--csv", "tables")
     assert exported.code == 0
     rows = (own_folder / "tables" / "metrics.csv").read_text().splitlines()
-    assert rows[0] == "round,client,model,role,count,correct,loss"
+    assert rows[0] == "round,client,variant,role,count,correct,loss,name"
     assert len(rows) == 1 + len(told["records"])
 
 

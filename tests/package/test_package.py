@@ -47,15 +47,15 @@ BY_NAME = {name for kind in registry.KINDS for name in registry.names(kind)}
 # All that is public beside algorithms, servers, models, data sources, splits and executors.
 OTHERS = " ".join(
     (
-        "Algorithm client_round configurable personalize server_round",
+        "Algorithm client_round configurable personalize server_round with_server",
         "Batching Client ClientData Experiment Federation Pool Samples Split Task Tensors",
         "federate from_clients from_dataset",
         "DegenerateWarning DivergedError PartitaError",
-        "Event Executor Moment Record Result RoundEnded Sampler Summary simulate",
+        "Analysis Event Executor Moment Record Result RoundEnded Sampler Summary simulate",
         "Run Runs compare open run",
         "SGD Optimizer Schedule adagrad adam yogi",
         "Phase Proximal",
-        "BODY EVERYTHING HEAD INPUT NETWORK NORM NOTHING WEIGHTS with_adapters",
+        "BODY DECIDED EVERYTHING HEAD INPUT NETWORK NORM NOTHING WEIGHTS with_adapters",
         "Selector first_blocks last_blocks last_tensors of_type satisfying where",
         "Aggregation Server Update",
         "View",

@@ -105,7 +105,7 @@ def test_every_stage_is_kept(tmp_path: Path) -> None:
 COLUMNS = {
     "record": ["key", "value", "checksum"],
     "rounds": ["stage", "round", "seconds", "participants"],
-    "metrics": ["stage", "round", "client", "model", "role", "count", "correct", "loss"],
+    "metrics": ["stage", "round", "client", "variant", "role", "count", "correct", "loss"],
     "traffic": ["stage", "round", "client", "group", "down", "up"],
     "commits": ["stage", "round", "states", "checksum"],
     "states": ["stage", "client", "round", "parts"],

@@ -211,7 +211,7 @@ def test_the_command(ask: Ask) -> None:  # noqa: F811
     answer = ask("evaluate", "mine", "--clients", "2")
     assert answer.code == 0, answer.err
     assert "finetuning: 2 clients" in answer.err
-    for text in ("after epoch", "euclidean", "classes trained on", "layer1", "A map of"):
+    for text in ("after epoch", "euclidean", "classes trained on", "layer1", "map of representations"):
         assert text in answer.out
     told = json.loads(ask("evaluate", "mine", "--what", "finetuning", "--epochs", "1", "--json").out)
     assert told["analyses"]["finetuning"]["epochs"] == [0, 1]

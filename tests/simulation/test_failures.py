@@ -76,6 +76,7 @@ PROBLEMS: dict[str, tuple[BaseException, type[BaseException], str]] = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:The fast engine cannot be checked")
 @pytest.mark.parametrize(
     ("name", "start"), [*((name, "fork") for name in PROBLEMS), ("known", "spawn"), ("of the system", "spawn")]
 )

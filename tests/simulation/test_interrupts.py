@@ -68,15 +68,16 @@ def experiment(rounds: int, evaluate_every: int, batch: int) -> Experiment:
 COMMAND = """
 import sys, time
 from partita.cli.main import main
-from partita.engine import fast
+from partita.engine.fast import FastEngine
 from partita.simulation import jobs
 from partita.simulation.experiment import ENGINES
 
 jobs.SAMPLES_PER_JOB = 1
+engine = FastEngine()
 
 def slowly(phase, clients, tensors):
     time.sleep(0.05)
-    return fast.run_phase(phase, clients, tensors)
+    return engine(phase, clients, tensors)
 
 ENGINES["fast"] = lambda: slowly
 sys.argv = ["partita", "run", "--output", "kept", "--json", "--no-baselines", *{settings!r}]
@@ -159,16 +160,17 @@ def test_control_c_at_the_birth_of_a_worker(tmp_path: Path) -> None:
 LONG = """
 import os, time
 from partita.algorithms.fedavg import fedavg
-from partita.engine import fast
+from partita.engine.fast import FastEngine
 from partita.simulation import jobs
 from partita.simulation.executors.processes import Processes
 from simulation.small import Wide, run
 jobs.SAMPLES_PER_JOB = 1
 {before}
+engine = FastEngine()
 def forever(phase, clients, tensors):
     open("begun", "a").write("x")
     {what}
-    return fast.run_phase(phase, clients, tensors)
+    return engine(phase, clients, tensors)
 run(fedavg(), Processes(3, {start!r}), rounds=1, participation=1.0, model=Wide(), run_phase=forever)
 print("done")
 """

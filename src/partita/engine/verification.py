@@ -65,7 +65,7 @@ def verified(phase: Phase, case: Case, wanted: Shortcuts, run: Run) -> Shortcuts
     except PartitaError:
         return None  # The phase itself will end in the same error.
     except Exception as error:
-        _warn(f"The fast engine could not be checked: on made-up samples, the reference ends in {error!r}.")
+        _warn(f"The fast engine cannot be checked: on made-up samples, the reference ends in {error!r}.")
         return None
 
     def difference(shortcuts: Shortcuts) -> str | None:
@@ -83,7 +83,7 @@ def verified(phase: Phase, case: Case, wanted: Shortcuts, run: Run) -> Shortcuts
         if reason is None:
             return shortcuts
         given_up = " and ".join(sorted(shortcut.value for shortcut in shortcuts - agreeing or shortcuts))
-        _warn(f"{given_up or 'Training in place'}: {reason} while training {phase.train}.")
+        _warn(f"{given_up or 'Training in place'}: {reason} while training {phase.train}. Please report this.")
     return None
 
 
@@ -132,7 +132,7 @@ def _apart() -> Iterator[None]:
 
 def _warn(found: str) -> None:
     """The text is that of a sentence, or of a shortcut and what is wrong with it."""
-    text = f"{found[0].upper()}{found[1:]} It is not used: results are correct, but take longer. Please report this."
+    text = f"{found[0].upper()}{found[1:]} It is not used: results are correct, but take longer."
     warn(text, ShortcutWarning)
 
 

@@ -90,7 +90,7 @@ def partition(algorithm: Algorithm, task: Task) -> Partition:
         frozen=_count(row for row in network if not row.trained_in),
         bytes_down=exchanged,
         bytes_up=exchanged,
-        sees_single_models=algorithm.server.sees_single_models,
+        sees_single_models=algorithm.sees_single_models,
     )
 
 

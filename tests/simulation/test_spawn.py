@@ -29,6 +29,7 @@ def test_a_plain_script(tmp_path: Path, how: str) -> None:
 
 
 OWN = """
+import multiprocessing  # before torch: it gives the main module a second name, under which pickle would find torch
 from dataclasses import replace
 import torch
 from torch import nn

@@ -10,7 +10,8 @@ import os
 import pickle
 import sys
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle, send_handle
@@ -72,7 +73,8 @@ def pack(thing: object, *, code: bool = False, known: Message | None = None) -> 
     """Pack an object, without the tensors in `known`. With `code`, functions that cannot be imported are included."""
     pickled = io.BytesIO()
     pickler = (_CodePickler if code else _Pickler)(pickled, known.places if known else {})
-    pickler.dump(thing)
+    with _one_main_module():
+        pickler.dump(thing)
     offset = sum(map(_padded, pickler.tensors))
     end = pickled.getvalue() + offset.to_bytes(OFFSET, "little")
     size = offset + len(end)
@@ -106,6 +108,21 @@ def unpack(block: Tensor, known: Tensor | None = None) -> Any:
     content = block.numpy().data
     offset = int.from_bytes(content[-OFFSET:], "little")
     return _Unpickler(io.BytesIO(content[offset:-OFFSET]), block, known).load()
+
+
+@contextmanager
+def _one_main_module() -> Iterator[None]:
+    """Hide the second name of the main module, `__mp_main__`, under which multiprocessing registers it.
+
+    Pickle finds objects such as `torch.contiguous_format` in the first module that imports torch. In a script that is
+    the main module, which a worker does not have.
+    """
+    alias = sys.modules.pop("__mp_main__", None)
+    try:
+        yield
+    finally:
+        if alias is not None:
+            sys.modules["__mp_main__"] = alias
 
 
 def _file_without_name() -> IO[bytes]:

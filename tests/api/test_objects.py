@@ -164,7 +164,7 @@ def count(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any, str], list[object]]
 
 
 def test_a_session_loads_everything_once(tmp_path: Path, count: Callable[[Any, str], list[object]]) -> None:
-    """For a run and two baselines: one source, and of each run one network and a database that is made, used and read."""
+    """For a run and two baselines: one source; of each run one network, and a database that is made, used and read."""
     sources, opened = count(digits_source, "digits"), count(sqlite3, "connect")
     built = count(nn.Linear, "__init__")
     settings = {"rounds": 1, "model": "logistic", "data": {"name": "digits", "split": {"clients": 3}}}

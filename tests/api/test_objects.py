@@ -68,7 +68,8 @@ def data() -> Federation:
 
 def made(folder: Path, **more: Any) -> Run:
     options: dict[str, Any] = {"rounds": 3, "loss": smooth, "measure": measure, "groups": {"tail": "out.*"}, **more}
-    return run(mine(), Net, data(), folder=folder, on="inline", **options)
+    found: Run = run(mine(), Net, data(), folder=folder, on="inline", **options)
+    return found
 
 
 def states(found: Run) -> list[dict[str, Tensor]]:

@@ -40,10 +40,6 @@ class Client:
         """Random numbers of this client in this round."""
         return generator(self.moment.seed, purpose, self.moment.round, self.id)
 
-    def fixed_generator(self, purpose: str) -> torch.Generator:
-        """Random numbers that are the same for all clients and rounds of a run."""
-        return generator(self.moment.seed, purpose)
-
     def batches(self, samples: Samples, epoch: int) -> Iterator[Samples]:
         """One epoch. The order is the same for every phase, so that methods can be compared phase by phase."""
         return self.batching.epoch(samples, *self._key(epoch))

@@ -96,7 +96,7 @@ def test_folders_that_do_not_fit(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(PartitaError, match=r"Cannot make the run's folder .*: Not a directory"):
         start(SETTINGS, tmp_path / "file" / "folder")
-    with pytest.raises(PartitaError, match="every 0 rounds: it must be at least 1"):
+    with pytest.raises(PartitaError, match="commit_every is 0, but must be at least 1"):
         start(SETTINGS, tmp_path / "new", commit_every=0)
     with pytest.raises(PartitaError, match="Did you mean 'rounds'"):
         start({**SETTINGS, "round": 1}, tmp_path / "new")

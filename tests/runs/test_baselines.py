@@ -381,7 +381,7 @@ def test_a_run_that_another_process_made_meanwhile_is_used(
 
 def test_waiting_is_for_locks_alone(tmp_path: Path) -> None:
     assert issubclass(BusyError, PartitaError)
-    with pytest.raises(PartitaError, match="every 0 rounds: it must be at least 1"):
+    with pytest.raises(PartitaError, match="commit_every is 0, but must be at least 1"):
         session_for(make(SETTINGS), tmp_path / "run", commit_every=0)
 
 

@@ -271,7 +271,7 @@ def test_looking_at_everything_finds_it(stopped: Path, statement: str) -> None:
 
 def test_a_damaged_division(stopped: Path) -> None:
     change(stopped, "UPDATE division SET manifest = x'00'")
-    with Store.open(stopped) as store, pytest.raises(PartitaError, match="is damaged: the division does not fit"):
+    with Store.open(stopped) as store, pytest.raises(PartitaError, match="is damaged: the division does not match"):
         _ = store.manifest
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
+CPU = torch.device("cpu")
+
 
 def derive(seed: int, purpose: str, *key: int) -> int:
     """A seed of its own for each purpose, round and client."""
@@ -19,11 +21,18 @@ def generator(seed: int, purpose: str, *key: int) -> torch.Generator:
 
 
 @contextmanager
-def seeded(seed: int, purpose: str, *key: int) -> Iterator[None]:
-    """Within, torch's global generator (dropout, initialisation) is a function of the arguments; outside, untouched."""
-    with torch.random.fork_rng(devices=[]):
-        # Not torch.manual_seed: that would reseed other devices too, and for good.
+def seeded(seed: int, purpose: str, *key: int, device: torch.device = CPU) -> Iterator[None]:
+    """Within, torch's global generators (dropout, initialisation) are a function of the arguments; outside, untouched.
+
+    They are those of the processor, and of the device where that is another one.
+    """
+    others = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=others):
+        # Not torch.manual_seed: that would reseed all devices, and for good.
         torch.default_generator.manual_seed(derive(seed, purpose, *key))
+        for other in others:
+            with torch.cuda.device(other):
+                torch.cuda.manual_seed(derive(seed, purpose, *key))
         yield
 
 

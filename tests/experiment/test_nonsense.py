@@ -24,7 +24,7 @@ from partita.simulation.experiment import Experiment
 from partita.simulation.simulate import run_stages
 
 NUMBERS = (-1, -0.5, 0, 1, 5, 10**30, 1e30, math.nan, math.inf, -math.inf)
-OTHERS = (True, "bogus", "", [], [1], [[0, 1]], {}, None)
+OTHERS: tuple[object, ...] = (True, "bogus", "", [], [1], [[0, 1]], {}, None)
 LONG = ("rounds", "tries")
 """What would work, and never end, with a large number."""
 

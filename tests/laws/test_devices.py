@@ -51,7 +51,7 @@ ALGORITHMS = {
 }
 
 
-class Pretended(FakeTensorMode):
+class Pretended(FakeTensorMode):  # type: ignore[no-untyped-call]
     """Fake tensors, and answers to what has none without values."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
+CPU = torch.device("cpu")
+
 
 def derive(seed: int, purpose: str, *key: int) -> int:
     """A separate seed for each purpose, round and client."""
@@ -19,11 +21,18 @@ def generator(seed: int, purpose: str, *key: int) -> torch.Generator:
 
 
 @contextmanager
-def seeded(seed: int, purpose: str, *key: int) -> Iterator[None]:
-    """Inside the context, torch's global generator depends on the arguments alone; afterwards it is as it was."""
-    with torch.random.fork_rng(devices=[]):
+def seeded(seed: int, purpose: str, *key: int, device: torch.device = CPU) -> Iterator[None]:
+    """Inside the context, torch's global generators depend on the arguments alone; afterwards they are as they were.
+
+    They are those of the CPU and, where it is another one, of `device`.
+    """
+    others = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=others):
         # torch.manual_seed would reseed other devices too, and not restore them.
         torch.default_generator.manual_seed(derive(seed, purpose, *key))
+        for other in others:
+            with torch.cuda.device(other):
+                torch.cuda.manual_seed(derive(seed, purpose, *key))
         yield
 
 

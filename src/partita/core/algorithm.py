@@ -154,7 +154,7 @@ def initial_state(algorithm: Algorithm, client: Client, sizes: Sequence[int]) ->
 
 def enter(algorithm: Algorithm, client: Client) -> Client:
     """The client with the initial tensors that the algorithm gives every client."""
-    return replace(client, initial=algorithm.expand(client))
+    return replace(client, initial=client.task.place(algorithm.expand(client)))
 
 
 def begin(algorithm: Algorithm, client: Client) -> Tensors:

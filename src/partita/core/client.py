@@ -1,12 +1,13 @@
 """What does a client know in a round? Its task, its training data, what it keeps and what it received. No test data."""
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from ..randomness import Moment, generator
+from ..randomness import Moment, generator, seeded
 from ..tensors import Tensors
 from .batching import Batching
 from .samples import Samples
@@ -39,6 +40,10 @@ class Client:
     def generator(self, purpose: str) -> torch.Generator:
         """Random numbers of this client in this round."""
         return generator(self.moment.seed, purpose, self.moment.round, self.id)
+
+    def seeded(self, purpose: str) -> AbstractContextManager[None]:
+        """Inside the context, what torch itself draws (dropout) belongs to this client and round, on any device."""
+        return seeded(self.moment.seed, purpose, self.moment.round, self.id, device=self.task.device)
 
     def batches(self, samples: Samples, epoch: int) -> Iterator[Samples]:
         """One epoch. The order is the same for every phase, so that methods can be compared phase by phase."""

@@ -164,6 +164,8 @@ def federate(
         raise PartitaError(f"{pool.name} holds numbers: vocabulary and length are settings of texts.")
     if (crop or flip) and (isinstance(pool.inputs, Texts) or pool.inputs.ndim != 4):
         raise PartitaError(f"{pool.name} holds no images: crop and flip are settings of images.")
+    if crop and isinstance(pool.inputs, Tensor) and crop > min(pool.inputs.shape[2:]):
+        raise PartitaError(f"crop = {crop}: images of {pool.name} have a side of {min(pool.inputs.shape[2:])} pixels.")
     split = split or default_split(pool)
     assignment = split(pool, seed)
     roles = [roles_of(share, pool, validation, seed, client) for client, share in enumerate(assignment.shares)]

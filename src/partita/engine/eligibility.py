@@ -157,4 +157,4 @@ def _plain(part: nn.Module) -> bool:
 
 def _autocast(module: nn.Module) -> bool:
     devices = {"cpu", *(parameter.device.type for parameter in module.parameters())}
-    return any(torch.is_autocast_enabled(device) for device in devices)
+    return any(torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device) for device in devices)

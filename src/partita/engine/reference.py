@@ -10,7 +10,6 @@ from ..core.client import Client
 from ..core.phases import Phase
 from ..core.samples import Samples
 from ..errors import DivergedError
-from ..randomness import seeded
 from ..tensors import Tensors, network_name, prefixed, under
 
 
@@ -31,7 +30,7 @@ def _run(phase: Phase, client: Client, tensors: Tensors) -> Tensors:
     state = phase.optimizer.init(trained) | (under("optimizer/", tensors) if phase.carry else {})
     losses: list[list[float]] = []
     client.task.train_(frozenset(map(network_name, names)))
-    with seeded(client.moment.seed, "noise/" + client.purpose, client.moment.round, client.id):
+    with client.seeded("noise/" + client.purpose):
         for moment, batches in phase.moments(client, phase.samples(client)):
             if moment.step == 0:
                 if losses:

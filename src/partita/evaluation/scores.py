@@ -15,7 +15,6 @@ from ..core.objectives import Measures
 from ..core.samples import Samples
 from ..engine.prefix import Tail, tail_of
 from ..errors import DivergedError, PartitaError
-from ..randomness import seeded
 from ..tensors import Tensors
 from .variants import Variant
 
@@ -108,7 +107,7 @@ def _tail(algorithm: Algorithm, client: Client, models: Sequence[Tensors], sampl
 def _sums(client: Client, samples: Samples, batch: int, answer: Callable[[Tensor], Tensor]) -> Measures:
     client.task.evaluate_()
     total: Measures = {}
-    with torch.no_grad(), seeded(client.moment.seed, "evaluation", client.moment.round, client.id):
+    with torch.no_grad(), client.seeded("evaluation"):
         for at in range(0, len(samples), batch):
             part = samples.take(slice(at, at + batch))
             for name, value in client.task.measure(answer(part.inputs), part.targets).items():

@@ -81,6 +81,8 @@ def convert(kind: Any, value: object, where: str, default: object = inspect.Para
         return _untrusted(value)
     if origin is collections.abc.Mapping and isinstance(value, Mapping):
         return {str(key): convert(get_args(kind)[1], each, f"{where}.{key}") for key, each in value.items()}
+    if origin is collections.abc.Sequence and isinstance(value, list | tuple):
+        return tuple(convert(get_args(kind)[0], each, f"{where}[{at}]") for at, each in enumerate(value))
     if origin is tuple and isinstance(value, list):
         inner = get_args(kind)
         kinds = [inner[0]] * len(value) if inner[-1] is ... else inner
@@ -89,7 +91,7 @@ def convert(kind: Any, value: object, where: str, default: object = inspect.Para
         return tuple(convert(k, each, f"{where}[{at}]") for at, (k, each) in enumerate(zip(kinds, value, strict=True)))
     if dataclasses.is_dataclass(kind) and isinstance(value, Mapping):
         return _dataclass(kind, value, where, default)
-    if isinstance(kind, type) and isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
+    if _is_class(kind) and isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
         return _untrusted(value)
     raise PartitaError(f"{where}: {value!r} is not {_describe(kind)}.")
 
@@ -277,6 +279,11 @@ def _paths(known: Settings, before: str = "") -> Iterator[str]:
             yield from _paths(default.settings, f"{before}{name}.")
         elif dataclasses.is_dataclass(default):
             yield from (f"{before}{name}.{field.name}" for field in dataclasses.fields(default))
+
+
+def _is_class(kind: Any) -> bool:
+    """Whether values can be of this type. A protocol says what a value can do, and only Python can give such values."""
+    return isinstance(kind, type) and not getattr(kind, "_is_protocol", False)
 
 
 def _describe(kind: Any) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+import torch
 from torch import nn
 
 from ..core.algorithm import Algorithm, kept_names, shared_names
@@ -11,6 +12,19 @@ from ..core.phases import Phase
 from ..core.task import Task
 from ..data.federation import Federation
 from ..errors import PartitaError, warn
+
+
+def check_device(name: str) -> None:
+    """A device must be one that shortcuts and random numbers know, and be there."""
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        device = torch.device("meta")
+    if device.type not in ("cpu", "cuda"):
+        raise PartitaError(f"device is {name!r}: it must be 'cpu', 'cuda', or 'cuda:1' for the second such device.")
+    if device.type == "cuda" and (device.index or 0) >= (found := torch.cuda.device_count()):
+        there = f"finds {found} such device{'s' if found > 1 else ''}" if found else "finds no such device"
+        raise PartitaError(f"device is {name!r}, but torch {there} on this machine. Take device = 'cpu'.")
 
 
 def check_algorithm(algorithm: Algorithm, client: Client) -> None:

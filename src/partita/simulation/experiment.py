@@ -16,6 +16,7 @@ from ..engine import reference
 from ..engine.fast import FastEngine
 from ..errors import PartitaError
 from ..tensors import Tensors
+from .checks import check_device
 from .samplers import Sampler, sampler
 from .tasks import Factory
 
@@ -76,6 +77,7 @@ class Experiment:
     """Use test data as validation data, to repeat publications that did. The result is marked."""
     engine: Engine = "fast"
     device: str = "cpu"
+    """Where clients work: `cpu`, `cuda`, or `cuda:1` for the second such device."""
 
     def __post_init__(self) -> None:
         for name, least in (("rounds", 1), ("evaluate_every", 0), ("evaluation_batch", 1), ("evaluation_clients", 1)):
@@ -83,6 +85,7 @@ class Experiment:
                 raise PartitaError(f"{name} is {getattr(self, name)}: it must be at least {least}.")
         if self.pretrain and self.pretrain.rounds < 1:
             raise PartitaError(f"pretrain.rounds is {self.pretrain.rounds}: it must be at least 1.")
+        check_device(self.device)
         _ = self.sampler, self.stages
 
     @property

@@ -46,7 +46,7 @@ def _map(population: Population, most: int, samples: int) -> Result:
         if not len(chosen):
             continue
         features.append(representation.body_features(client.task, models.weights(models.before), chosen, models.batch))
-        labels += (chosen.targets if models.classes is None else models.classes[chosen.targets]).tolist()
+        labels += (chosen.targets if models.classes is None else models.classes[chosen.targets.cpu()]).tolist()
         numbers += [client.id] * len(chosen)
     if not features:
         raise PartitaError("No client has test samples.")

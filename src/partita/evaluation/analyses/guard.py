@@ -15,7 +15,6 @@ from ...core.algorithm import shared_names
 from ...core.objectives import Measures
 from ...core.samples import Samples
 from ...errors import PartitaError
-from ...randomness import seeded
 from ...tensors import Tensors
 from ..analysis import Analysis, Result
 from ..comparison import compare
@@ -117,7 +116,7 @@ def _outputs(models: ClientModels, tensors: Tensors, samples: Samples, *, plain:
     """The outputs of the method, or of the plain network."""
     client = models.client
     client.task.evaluate_()
-    with torch.no_grad(), seeded(client.moment.seed, "evaluation", client.moment.round, client.id):
+    with torch.no_grad(), client.seeded("evaluation"):
         if plain:
             return client.task.outputs(tensors, samples.inputs)
         return models.algorithm.outputs(tensors, samples.inputs, client)

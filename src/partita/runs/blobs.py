@@ -3,23 +3,27 @@
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from safetensors.torch import load, save
-
-from ..tensors import Tensors
+if TYPE_CHECKING:
+    from ..tensors import Tensors
 
 PART = 1 << 28
 """Bytes of a part. SQLite holds at most 10^9 in one value."""
 
 
-def pack(tensors: Tensors) -> bytes:
+def pack(tensors: "Tensors") -> bytes:
+    from safetensors.torch import save
+
     # Safetensors refuses tensors that share memory; views and aliases become tensors of their own.
     alone = {name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()}
     # Safetensors writes and reads in an order of its own; sums over tensors in another order have other bits.
     return save(alone, {"order": json.dumps(list(tensors))})
 
 
-def unpack(blob: bytes) -> Tensors:
+def unpack(blob: bytes) -> "Tensors":
+    from safetensors.torch import load
+
     tensors: Tensors = load(blob)
     header = json.loads(blob[8 : 8 + int.from_bytes(blob[:8], "little")])
     return {name: tensors[name] for name in json.loads(header["__metadata__"]["order"])}

@@ -202,7 +202,7 @@ FAULTS = (
     ),
     Fault(
         "every model measured with the first one's head",
-        "evaluation/scores.py",
+        "evaluation/measurement.py",
         "partial(answer, own)",
         "partial(answer, next(iter(models.values())))",
         "engine/test_prefix.py",

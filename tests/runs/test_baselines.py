@@ -1,7 +1,6 @@
 """Baselines beside every result: made once, used again, and gains over them client by client."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -9,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import Result
 from hypothesis import given, strategies as st
+from typer.testing import CliRunner
 
 from partita import registry
+from partita.cli.main import app
 from partita.core.algorithm import Algorithm
 from partita.core.optimizers import SGD, adagrad, adam, yogi
 from partita.core.phases import Phase, Stage
@@ -442,14 +444,14 @@ COMMAND = (sys.executable, "-c", "from partita.cli.main import main; main()")
 SMALL = ("data.split.clients=4", "rounds=2", "algorithm.epochs=1")
 
 
-def ask(*arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {key: value for key, value in os.environ.items() if key not in ("FORCE_COLOR", "TTY_COMPATIBLE")}
-    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=120, env=environment)
+def ask(*arguments: str) -> Result:
+    """The command line in this process."""
+    return CliRunner().invoke(app, arguments, catch_exceptions=False)
 
 
 def test_a_run_shows_its_baselines_and_whom_it_hurt(own_folder: Path) -> None:
     made = ask("run", *SMALL, "-o", "here/run")
-    assert made.returncode == 0, made.stderr
+    assert made.exit_code == 0, made.stderr
     for text in (made.stdout, ask("show", "here/run").stdout):
         for name in ("floor", "local", "global", "global + fine-tune"):
             assert f"\n{name} " in text
@@ -466,17 +468,17 @@ def test_a_run_shows_its_baselines_and_whom_it_hurt(own_folder: Path) -> None:
 
 def test_without_baselines(own_folder: Path) -> None:
     made = ask("run", *SMALL, "-o", "here/run", "--no-baselines")
-    assert made.returncode == 0
+    assert made.exit_code == 0
     assert "baseline" not in made.stderr
     assert not (own_folder / "here" / "baselines").exists()
-    assert ask("resume", "here/run").returncode == 0
+    assert ask("resume", "here/run").exit_code == 0
     assert not (own_folder / "here" / "baselines").exists()
 
 
 def test_replicas_share_the_folder_of_baselines(own_folder: Path) -> None:
     for method in ("fedper", "fedrep"):
         made = ask("run", "-a", method, *SMALL, "algorithm.optimizer.lr=0.1", "--seeds", "2", "-o", f"all/{method}")
-        assert made.returncode == 0, made.stderr
+        assert made.exit_code == 0, made.stderr
     assert len([path for path in (own_folder / "all" / "baselines").iterdir() if path.name.startswith("local")]) >= 2
     assert not list((own_folder / "all" / "fedper").rglob("baselines"))
 
@@ -493,5 +495,5 @@ def test_control_c_during_baselines_keeps_everything(own_folder: Path) -> None:
     assert "partita resume here/run" in rest
     assert "The baselines are not finished. Continue with: partita resume here/run" in ask("show", "here/run").stdout
     resumed = ask("resume", "here/run")
-    assert resumed.returncode == 0
+    assert resumed.exit_code == 0
     assert "global + fine-tune" in resumed.stdout

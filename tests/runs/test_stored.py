@@ -18,8 +18,9 @@ from partita.evaluation.analyses.embedding import embedding
 from partita.evaluation.analyses.finetuning import finetuning
 from partita.evaluation.analyses.similarity import similarity
 from partita.evaluation.analysis import Analysis, declared
+from partita.evaluation.measurement import measure
 from partita.evaluation.population import Population
-from partita.evaluation.scores import Record, measure
+from partita.evaluation.scores import Record
 from partita.evaluation.variants import Variant
 from partita.runs.clients import stored_clients
 from partita.runs.evaluate import Evaluated, evaluate

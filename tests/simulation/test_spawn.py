@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 import partita
+from repetition import repeated
 from watching import marked, output, script, wait_for
 
 EXAMPLE = """
@@ -20,7 +21,7 @@ for record in result.select()[:1]:
 """
 
 
-@pytest.mark.parametrize("how", ["file", "stdin", "argument"])
+@pytest.mark.parametrize("how", repeated(["file", "stdin", "argument"], always=2))
 def test_a_plain_script(tmp_path: Path, how: str) -> None:
     """Without a guard: whoever imported it would run it again."""
     with script(tmp_path, EXAMPLE, how=how) as process:
@@ -91,7 +92,7 @@ except Refused as problem:
 """
 
 
-@pytest.mark.parametrize("how", ["file", "stdin"])
+@pytest.mark.parametrize("how", repeated(["file", "stdin"]))
 def test_what_a_script_defines_reaches_workers(tmp_path: Path, how: str) -> None:
     """A network, a loss, a measure, a method, a sampler and an exception of the main module."""
     quiet = {"PYTHONWARNINGS": "ignore:The fast engine cannot be checked"}

@@ -128,7 +128,8 @@ def _print_last_analyses(run: "StoredRun") -> None:
     """Print analyses that are made at the end of a run, such as the guard, or why there is none."""
     from ..evaluation.analysis import declared
 
-    for name, analysis in declared("end").items():
+    known = {name.removesuffix("_failed") for name in run.analyses}
+    for name, analysis in declared("end", among=known).items():
         if found := run.analyses.get(name):
             for table in analysis.tables(found, run.metric):
                 print_table(table)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from ..core.batching import Batching
 from ..core.client import Client
+from ..core.network import tensors_of
 from ..core.optimizers import SGD
 from ..core.penalties import Proximal
 from ..core.phases import Phase
@@ -100,7 +101,7 @@ def _expected(phase: Phase, case: Case) -> tuple[Client, Tensors, Tensors]:
             # Some networks cannot be trained on a single sample.
             for count in (SAMPLES, SAMPLES - 1):
                 try:
-                    client, tensors = _probe(case, make_task(case.task), count)
+                    client, tensors = _probe(phase, case, make_task(case.task), count)
                     [expected] = reference.run_phase(phase, [client], [tensors])
                     return client, tensors, expected
                 except Exception as error:
@@ -114,9 +115,9 @@ def _as_it_is(task: Task) -> Task:
 
 
 def _in_double(task: Task) -> Task:
-    made = deepcopy(task)
+    """A copy; but for the initial weights, which are only read: those of a large network take much memory."""
+    made = deepcopy(task, {id(task.weights): task.weights})
     made.module.double()
-    made.weights = {name: _double(tensor) for name, tensor in task.weights.items()}
     return made
 
 
@@ -138,16 +139,20 @@ def _warn(found: str) -> None:
     warn(text, ShortcutWarning)
 
 
-def _probe(case: Case, task: Task, count: int) -> tuple[Client, Tensors]:
-    """A client with made-up samples and weights near the initial ones."""
+def _probe(phase: Phase, case: Case, task: Task, count: int) -> tuple[Client, Tensors]:
+    """A client with made-up samples and weights near the initial ones. What it received matters to penalties alone."""
     draw = generator(0, "verification")
     shape, dtype, target_shape, target_dtype = case.kind
-    wide = any(tensor.dtype == torch.float64 for tensor in task.weights.values())
+    types = {name: tensor.dtype for name, tensor in tensors_of(task.module).items()}
+    wide = torch.float64 in types.values()
+
+    def initial(name: str) -> Tensor:
+        return task.weights[name].to(types[name])
 
     def near() -> Tensors:
         known = {name: network_name(name) for name in case.names if network_name(name) in task.weights}
         return {
-            name: task.weights[own] if own in task.network.buffers else _near(task.weights[own], draw)
+            name: initial(own) if own in task.network.buffers else _near(initial(own), draw)
             for name, own in known.items()
         }
 
@@ -156,7 +161,7 @@ def _probe(case: Case, task: Task, count: int) -> tuple[Client, Tensors]:
     inputs = _double(inputs) if wide else inputs
     with torch.no_grad():
         task.evaluate_()
-        outputs = task.outputs({name: tensor.clone() for name, tensor in task.weights.items()}, inputs[:BATCH])
+        outputs = task.outputs({name: initial(name).clone() for name in task.weights}, inputs[:BATCH])
     classes = min(outputs.shape[1:], default=2)
     targets = _values((count, *target_shape), target_dtype, classes, draw).to(task.device)
     samples = Samples(inputs, _double(targets) if wide else targets)
@@ -167,7 +172,7 @@ def _probe(case: Case, task: Task, count: int) -> tuple[Client, Tensors]:
         validation=samples.take(slice(0)),
         batching=Batching(BATCH),
         initial=tensors,
-        received=near(),
+        received=near() if phase.penalty else tensors,
         purpose="verification",
     )
     return client, tensors

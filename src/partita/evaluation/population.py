@@ -16,7 +16,8 @@ from ..data.federation import Federation
 from ..errors import PartitaError
 from ..randomness import generator
 from ..tensors import Tensors
-from .scores import Record, measure, record_of
+from .measurement import measure
+from .scores import Record, record_of
 
 BATCH = 512
 

@@ -14,7 +14,7 @@ from ..core.client import Client
 from ..core.phases import Phase, Stage
 from ..data.federation import Federation
 from ..engine.fast import FastEngine
-from ..evaluation.scores import measure_all
+from ..evaluation.measurement import measure_all
 from ..evaluation.variants import Variant
 from ..simulation.executors.processes import workers_of_machine
 from ..simulation.experiment import Experiment

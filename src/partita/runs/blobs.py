@@ -3,23 +3,27 @@
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from safetensors.torch import load, save
-
-from ..tensors import Tensors
+if TYPE_CHECKING:
+    from ..tensors import Tensors
 
 PART = 1 << 28
 """Bytes of a part. SQLite limits one value to 10^9 bytes."""
 
 
-def pack(tensors: Tensors) -> bytes:
+def pack(tensors: "Tensors") -> bytes:
+    from safetensors.torch import save
+
     # Safetensors refuses tensors that share memory, so views and aliases are copied.
     alone = {name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()}
     # Safetensors does not keep the order, and a sum over tensors in another order has other bits.
     return save(alone, {"order": json.dumps(list(tensors))})
 
 
-def unpack(blob: bytes) -> Tensors:
+def unpack(blob: bytes) -> "Tensors":
+    from safetensors.torch import load
+
     tensors: Tensors = load(blob)
     header = json.loads(blob[8 : 8 + int.from_bytes(blob[:8], "little")])
     return {name: tensors[name] for name in json.loads(header["__metadata__"]["order"])}

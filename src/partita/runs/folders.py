@@ -4,11 +4,14 @@ import re
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..errors import PartitaError
-from ..simulation.experiment import Experiment
 from .database import DATABASE
 from .record import BaselinesPlace
+
+if TYPE_CHECKING:
+    from ..simulation.experiment import Experiment
 
 BASELINES = "baselines"
 """The folder that holds the baselines of the runs beside it."""
@@ -17,7 +20,7 @@ BESIDE_SEEDS: BaselinesPlace = "../../baselines"
 """Beside the folder that holds a run for each seed."""
 
 
-def new_folder(parent: Path, experiment: Experiment) -> Path:
+def new_folder(parent: Path, experiment: "Experiment") -> Path:
     """Make a new folder in `parent`, named after method and data. Two processes never get the same one."""
     parts = (experiment.algorithm.name, experiment.data.name)
     name = "-".join(re.sub(r"[^A-Za-z0-9_.]+", "_", part) for part in parts)

@@ -9,16 +9,18 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from ..errors import PartitaError
 from ..evaluation.scores import Record
 from ..simulation.traffic import Traffic
-from ..tensors import Tensors
 from .blobs import checked, checksum, joined, pack, parts_of, unpack
 from .database import DATABASE, connect, explained, lock
 from .folders import need_new
 from .record import FORMAT, RunRecord
+
+if TYPE_CHECKING:
+    from ..tensors import Tensors
 
 UNFINISHED = "new.sqlite"
 SERVER = -1
@@ -56,8 +58,8 @@ class Commit:
 
     stage: str
     round: int = 0
-    state: Tensors = field(default_factory=dict)
-    own: Mapping[int, Tensors] = field(default_factory=dict)
+    state: "Tensors" = field(default_factory=dict)
+    own: "Mapping[int, Tensors]" = field(default_factory=dict)
     rounds: tuple[tuple[int, float, int], ...] = ()
     """Number, seconds and participants of each."""
     records: tuple[Record, ...] = ()
@@ -218,14 +220,14 @@ class Store:
                 (stage, commit.round, checksum_of_rows(numbers.values()), stage),
             )
 
-    def server(self, stage: str) -> tuple[int, Tensors] | None:
+    def server(self, stage: str) -> "tuple[int, Tensors] | None":
         """The round that was committed last, and the server's state then."""
         for (number,) in self.select("SELECT round FROM states WHERE stage = ? AND client = ?", stage, SERVER):
             state = self.own(stage, SERVER)
             return None if state is None else (number, state)
         return None
 
-    def own(self, stage: str, client: int) -> Tensors | None:
+    def own(self, stage: str, client: int) -> "Tensors | None":
         """The state of a client."""
         with explained(self.folder):
             found = self.packed(stage, client)

@@ -8,7 +8,8 @@ from ..core.algorithm import absent_round, begin, client_round, enter, kept_name
 from ..core.client import Client
 from ..core.samples import Samples
 from ..core.server import Update
-from ..evaluation.scores import HeldOut, Record, measure_all, record_of
+from ..evaluation.measurement import measure_all
+from ..evaluation.scores import HeldOut, Record, record_of
 from ..evaluation.variants import Variant
 from ..randomness import Moment
 from ..tensors import Tensors

@@ -7,24 +7,23 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
-from ...core.algorithm import shared_names
-from ...core.objectives import Measures
-from ...core.samples import Samples
 from ...errors import PartitaError
-from ...tensors import Tensors
 from ..analysis import Analysis, Result
-from ..comparison import compare
 from ..figures import Table
 from ..gains import gain
 from ..guard import PERSONAL_WEIGHTS, PRIOR, choose, mixture
 from ..metric import Metric
-from ..partition import client_without_data
-from ..population import ClientModels, Population
 from ..scores import record_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ...core.objectives import Measures
+    from ...core.samples import Samples
+    from ...tensors import Tensors
+    from ..population import ClientModels, Population
 
 
 def guard(*, global_run: Path | None = None, prior: float = PRIOR) -> Analysis:
@@ -35,7 +34,7 @@ def guard(*, global_run: Path | None = None, prior: float = PRIOR) -> Analysis:
     never train are left out; of more clients than the run evaluates, the same sample is guarded.
     """
 
-    def obstacle(population: Population) -> str | None:
+    def obstacle(population: "Population") -> str | None:
         if global_run or shares_everything(population) or "global" in population.baselines:
             return None
         return (
@@ -58,19 +57,22 @@ def guard(*, global_run: Path | None = None, prior: float = PRIOR) -> Analysis:
 class GuardSums:
     """Sums over the samples of one client, for each weight of its personal model."""
 
-    validation: list[Measures]
-    test: list[Measures]
+    validation: "list[Measures]"
+    test: "list[Measures]"
 
 
-def shares_everything(population: Population) -> bool:
+def shares_everything(population: "Population") -> bool:
     """Whether a client receives a whole network, which can be used as it is."""
+    from ...core.algorithm import shared_names
+    from ..partition import client_without_data
+
     algorithm, task = population.algorithm, population.task
     held = algorithm.expand(client_without_data(task))
     parameters = set(task.network.parameters) - task.network.frozen
     return algorithm.predict is None and parameters <= shared_names(algorithm, task, held)
 
 
-def _guarded(population: Population, global_run: Path | None, prior: float) -> Result:
+def _guarded(population: "Population", global_run: Path | None, prior: float) -> Result:
     own = global_run is None and shares_everything(population)
     other = population if own else population.open(global_run or population.baselines["global"])
     if other.data.fingerprint != population.data.fingerprint:
@@ -89,8 +91,8 @@ def _guarded(population: Population, global_run: Path | None, prior: float) -> R
 
 
 def _by_weight(
-    population: Population, personal: ClientModels, common: ClientModels, samples: Samples
-) -> list[Measures]:
+    population: "Population", personal: "ClientModels", common: "ClientModels", samples: "Samples"
+) -> "list[Measures]":
     sums: list[Measures] = [{} for _ in PERSONAL_WEIGHTS]
     whole = received_network(common)
     for part in _parts(samples, personal.batch):
@@ -103,17 +105,19 @@ def _by_weight(
     return sums
 
 
-def received_network(models: ClientModels) -> Tensors:
+def received_network(models: "ClientModels") -> "Tensors":
     """The network that the client received; tensors that never travel are the client's own."""
     return {name: models.client.received.get(name, models.before[name]) for name in models.client.task.weights}
 
 
-def _parts(samples: Samples, size: int) -> Iterator[Samples]:
+def _parts(samples: "Samples", size: int) -> "Iterator[Samples]":
     return (samples.take(slice(at, at + size)) for at in range(0, len(samples), size))
 
 
-def _outputs(models: ClientModels, tensors: Tensors, samples: Samples, *, plain: bool) -> Tensor:
+def _outputs(models: "ClientModels", tensors: "Tensors", samples: "Samples", *, plain: bool) -> "Tensor":
     """The outputs of the method, or of the plain network."""
+    import torch
+
     client = models.client
     client.task.evaluate_()
     with torch.no_grad(), client.seeded("evaluation"):
@@ -124,6 +128,8 @@ def _outputs(models: ClientModels, tensors: Tensors, samples: Samples, *, plain:
 
 def outcome(measured: Mapping[int, GuardSums], prior: float, metric: Metric) -> Result:
     """The choice of every client by its validation data, and what it means on test data."""
+    from ..comparison import compare
+
     known = {client: each for client, each in measured.items() if each.test[0].get("count")}
     places = choose(
         [[sums.get("loss", 0.0) for sums in each.validation] for each in known.values()],

@@ -107,6 +107,7 @@ from .evaluation.analyses.without_head import without_head as without_head
 from .evaluation.analysis import Analysis as Analysis
 from .evaluation.scores import Record as Record, Summary as Summary
 from .models._adapters import with_adapters as with_adapters
+from .models._logits import Logits as Logits
 from .models.additive import additive as additive
 from .models.cnn4 import cnn4 as cnn4
 from .models.convnet3 import convnet3 as convnet3

@@ -55,7 +55,7 @@ OTHERS = " ".join(
         "Run Runs compare open run",
         "SGD Optimizer Schedule adagrad adam yogi",
         "Phase Proximal",
-        "BODY DECIDED EVERYTHING HEAD INPUT NETWORK NORM NOTHING WEIGHTS with_adapters",
+        "BODY DECIDED EVERYTHING HEAD INPUT NETWORK NORM NOTHING WEIGHTS Logits with_adapters",
         "Selector first_blocks last_blocks last_tensors of_type satisfying where",
         "Aggregation Server Update",
         "View",
@@ -70,7 +70,7 @@ def dotted(path: Path) -> str:
 
 TEXTS = {dotted(path): path.read_text(encoding="utf-8") for path in sorted(ROOT.rglob("*.py"))}
 SOURCES = {name: ast.parse(text) for name, text in TEXTS.items()}
-MODULES = [name for name in SOURCES if name]
+MODULES = [name for name in SOURCES if name not in ("", "__main__")]
 
 
 def runtime_nodes(node: ast.AST) -> Iterator[ast.AST]:
@@ -125,7 +125,7 @@ def test_every_room_exists() -> None:
 
 
 def test_the_root_shows_the_rooms() -> None:
-    assert len([path for path in ROOT.iterdir() if path.suffix == ".py"]) <= 8
+    assert len([path for path in ROOT.glob("*.py") if not path.name.startswith("__")]) <= 8
 
 
 def test_there_are_no_cycles() -> None:

@@ -84,7 +84,7 @@ def test_the_variants_of_a_model() -> None:
         ALGORITHMS["fedbabu"], small_network(), small_federation((8, 6)), rounds=1, batching=BATCHING, on="inline"
     )
     inputs = result.data[0].test.inputs
-    before, tuned = (result.model(0, which).outputs(inputs) for which in ("before_local", "after_finetune"))  # type: ignore[arg-type]
+    before, tuned = (result.model(0, which).outputs(inputs) for which in ("before_local", "after_finetune"))
     assert torch.equal(result.model(0).outputs(inputs), tuned)
     assert not torch.equal(before, tuned)
     assert result.model(0).about.variant == "after_finetune"

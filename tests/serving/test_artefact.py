@@ -63,10 +63,10 @@ def test_what_the_guard_chose_is_what_answers(kept: Run, folder: Path) -> None:
     ):
         test = loaded.population[number].test
         for models in (kept, exported):
-            model = models.model(number)  # type: ignore[attr-defined]
+            model = models.model(number)
             assert (model.about.weight, model.guarded) == (weight, weight < 1)
             assert (model.common is not None) == (0 < weight < 1)
-            for asked, score in ((model, guarded), (models.model(number, guarded=False), personal)):  # type: ignore[attr-defined]
+            for asked, score in ((model, guarded), (models.model(number, guarded=False), personal)):
                 right = asked.outputs(test.inputs).argmax(1) == test.targets
                 assert float(right.double().mean()) == pytest.approx(score, abs=1e-12)
         assert exported.weight(number) == weight
@@ -301,6 +301,7 @@ def test_inputs_are_checked(kept: Run) -> None:
         with pytest.raises(PartitaError, match=said):
             model.predict(wrong)
     labels, probabilities = model.predict(np.zeros((0, 1, 5, 5)))
+    assert probabilities is not None
     assert (labels, probabilities.shape) == ([], (0, 3))
 
 

@@ -87,7 +87,7 @@ def test_every_section_that_an_analysis_names_is_there() -> None:
 def test_settings_are_taken_by_those_who_know_them() -> None:
     chosen = choose_analyses(["finetuning", "similarity"], {"clients": 3, "epochs": 2})
     assert [each.name for each in chosen] == ["finetuning", "similarity"]
-    assert [each.name for each in choose_analyses(None, {"epochs": 2})] == ASKED
+    assert [each.name for each in choose_analyses(None, {"epochs": 2})] == [*ASKED, "onboarding"]
     with pytest.raises(PartitaError, match="None of the analyses takes lr: similarity takes clients, samples"):
         choose_analyses(["similarity"], {"lr": 0.1})
     with pytest.raises(PartitaError, match=r"Unknown analysis 'finetunin'\. Did you mean 'finetuning'"):

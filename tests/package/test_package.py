@@ -27,10 +27,11 @@ LEVELS = (
     "algorithms servers models data",
     "engine",
     "evaluation",
+    "prediction",
     "simulation",
     "experiment",
     "runs",
-    "report trackers",
+    "report serving trackers",
     "api",
     "cli",
 )
@@ -53,6 +54,7 @@ OTHERS = " ".join(
         "DegenerateWarning DivergedError PartitaError",
         "Analysis Event Executor Moment Record Result RoundEnded Sampler Summary simulate",
         "Run Runs compare open run",
+        "Artefact ClientModel LoadedRun Prediction load load_exported",
         "SGD Optimizer Schedule adagrad adam yogi",
         "Phase Proximal",
         "BODY DECIDED EVERYTHING HEAD INPUT NETWORK NORM NOTHING WEIGHTS Logits with_adapters",
@@ -280,7 +282,7 @@ def test_types_are_shipped() -> None:
     assert (ROOT / "__init__.pyi").exists()
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/data.md", "docs/evaluation.md", "docs/runs.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/data.md", "docs/evaluation.md", "docs/models.md", "docs/runs.md"])
 @pytest.mark.usefixtures("own_folder")
 def test_python_on_pages_runs(page: str, capsys: pytest.CaptureFixture[str]) -> None:
     text = (Path(__file__).resolve().parents[2] / page).read_text(encoding="utf-8")

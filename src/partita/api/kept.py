@@ -17,6 +17,7 @@ from ..evaluation.gains import Gain
 from ..evaluation.scores import Summary
 from ..evaluation.variants import Variant
 from ..extras import optional
+from ..prediction.model import ClientModel
 from ..report import REPORT
 from ..report.report import write_report
 from ..runs.evaluate import Evaluated, evaluate
@@ -26,6 +27,9 @@ from ..runs.scores import scores_of
 from ..runs.session import Session
 from ..runs.store import SERVER, Store
 from ..runs.stored import StoredRun, read_run
+from ..serving.export import export_models
+from ..serving.graphs import Format
+from ..serving.loaded import LoadedRun, load
 from ..simulation.events import OnEvent, ignore
 from ..simulation.executor import Executor
 from ..simulation.experiment import Experiment
@@ -97,6 +101,48 @@ class Run:
     def report(self, path: Path | str | None = None) -> Path:
         """Write a report of this run; by default into its folder."""
         return write_report([self.folder], Path(path) if path else self.folder / REPORT)
+
+    def model(self, client: int | str, which: Variant | None = None, *, guarded: bool = True) -> ClientModel:
+        """A client's model, by the client's name or number, as a module in evaluation mode.
+
+        It is the one that the method is meant to be used with, or what the guard chose instead, and says which. With
+        `which`, it is another variant, and with `guarded=False` the personal model whatever the guard chose.
+        """
+        return self._loaded.model(client, which, guarded=guarded)
+
+    def global_model(self) -> ClientModel:
+        """The model that is the same for all: the method's own where it shares the whole network, or its baseline's."""
+        return self._loaded.global_model()
+
+    def export(
+        self,
+        folder: Path | str,
+        *,
+        clients: Sequence[int | str] | None = None,
+        which: Variant | None = None,
+        formats: Sequence[Format] = (),
+        merged: bool = False,
+        licence: str | None = None,
+        force: bool = False,
+    ) -> Path:
+        """Write the models of some clients, by default of all, into a new folder; `load_exported` reads it.
+
+        `formats` are graphs beside safetensors: "onnx", "torch-export", "peft". `merged` adds whole networks.
+        """
+        return export_models(
+            self._loaded,
+            Path(folder),
+            clients=clients,
+            which=which,
+            formats=formats,
+            merged=merged,
+            licence=licence,
+            force=force,
+        )
+
+    @cached_property
+    def _loaded(self) -> LoadedRun:
+        return load(self.folder, experiment=self._experiment)
 
     def client_state(self, client: int | str) -> Tensors:
         """The tensors that a client keeps, by its name or number; empty if it never took part."""

@@ -124,13 +124,18 @@ class Setup:
         first = facts_for(model, self.data, 0)
         return [at for at in range(1, len(self.data)) if facts_for(model, self.data, at) != first]
 
-    def network_weights(self, state: Tensors) -> Tensors:
-        """The server's network. Parts that are never sent have their initial weights."""
+    def server_tensors(self, state: Tensors) -> Tensors:
+        """The server's copy of all that a client holds. Parts that are never sent have their initial values."""
         moment, task = self.moment(self.stage.rounds), self.tasks[0]
         received = self.download(state, -1, moment)
         nothing = self.data.samples.take(slice(0))
         initial = self.algorithm.expand(Client(-1, task, nothing, nothing, moment))
-        return {name: received.get(name, initial[name]) for name in task.weights}
+        return {name: received.get(name, tensor) for name, tensor in initial.items()}
+
+    def network_weights(self, state: Tensors) -> Tensors:
+        """The server's network. Parts that are never sent have their initial weights."""
+        held = self.server_tensors(state)
+        return {name: held[name] for name in self.tasks[0].weights}
 
     def check(self) -> None:
         """Refuse a set-up that makes no sense, and warn if the method amounts to another one."""

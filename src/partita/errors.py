@@ -11,8 +11,12 @@ class PartitaError(Exception):
     """A set-up or a run that cannot go on; the message says what was given, what is known and the way out."""
 
 
+class ArgumentError(PartitaError, TypeError):
+    """An argument that a function does not take."""
+
+
 class DivergedError(PartitaError):
-    """A loss that is not a number."""
+    """A loss, weights or an update of a client that are not finite, or too large."""
 
 
 class DegenerateWarning(UserWarning):

@@ -1,48 +1,21 @@
-"""What does a signature say of settings? Their ranges, and that what a function makes remembers its arguments.
+"""What does a signature say of settings? Their names, types and ranges, and that what is made remembers its arguments.
 
 A range stands beside the type of a parameter or field, `lr: Annotated[float, AT_LEAST_0]`, and is checked whenever the
 function is called or the record is made. A number without a range must still be finite.
 """
 
 import inspect
-import math
-import sys
-import types
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from functools import cache, wraps
-from typing import Annotated, Any, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ParamSpec, TypeVar, get_type_hints
 
-from .errors import PartitaError
+from .errors import ArgumentError, PartitaError, unknown
+from .kinds import options_of, parse_of, problem_of, ranges_of, shown
+from .ranges import FINITE as FINITE, Range as Range
 
 Arguments = ParamSpec("Arguments")
 Made = TypeVar("Made")
-
-
-@dataclass(frozen=True)
-class Range:
-    """The numbers from `low` to `high`, without an end that is open; never nan or infinity."""
-
-    low: float = -math.inf
-    high: float = math.inf
-    low_open: bool = False
-    high_open: bool = False
-
-    def __contains__(self, value: float) -> bool:
-        above = value > self.low if self.low_open else value >= self.low
-        below = value < self.high if self.high_open else value <= self.high
-        return above and below and abs(value) <= sys.float_info.max
-
-    def __str__(self) -> str:
-        """
-        >>> [str(each) for each in (at_least(0), above(0), between(0, 1), Range(0, 1, high_open=True), Range())]
-        ['at least 0', 'above 0', 'from 0 to 1', 'at least 0 and below 1', 'finite']
-        """
-        low = "" if self.low == -math.inf else f"{'above' if self.low_open else 'at least'} {self.low:,}"
-        high = "" if self.high == math.inf else f"{'below' if self.high_open else 'at most'} {self.high:,}"
-        if low and high and not self.low_open and not self.high_open:
-            return f"from {self.low:,} to {self.high:,}"
-        return " and ".join(part for part in (low, high) if part) or "finite"
 
 
 def at_least(low: float) -> Range:
@@ -56,8 +29,6 @@ def above(low: float) -> Range:
 def between(low: float, high: float) -> Range:
     return Range(low, high)
 
-
-FINITE = Range()
 
 Rate = Annotated[float, at_least(0)]
 """A learning rate, or a factor of one. With 0 nothing moves; one that is too large makes the loss diverge."""
@@ -80,12 +51,12 @@ Dropout = Annotated[float, Range(0, 1, high_open=True)]
 
 
 def checked(make: Callable[Arguments, Made]) -> Callable[Arguments, Made]:
-    """A function that refuses arguments out of the ranges of its signature."""
+    """A function that refuses arguments that are not of the names, types and ranges of its signature."""
 
     @wraps(make)
     def within(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Made:
-        check(make, inspect.signature(make).bind(*args, **kwargs).arguments)
-        return make(*args, **kwargs)
+        given = arguments_of(make, args, kwargs)
+        return make(*given.args, **given.kwargs)
 
     return within
 
@@ -98,10 +69,9 @@ def configurable(make: Callable[Arguments, Made]) -> Callable[Arguments, Made]:
 
     @wraps(make)
     def made(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Made:
-        given = inspect.signature(make).bind(*args, **kwargs)
+        given = arguments_of(make, args, kwargs)
+        found: Any = make(*given.args, **given.kwargs)
         given.apply_defaults()
-        check(make, given.arguments)
-        found: Any = make(*args, **kwargs)
         path = f"{make.__module__}:{make.__qualname__}"
         named: Made = replace(found, name=make.__name__, settings=given.arguments, made_by=path)
         return named
@@ -109,68 +79,79 @@ def configurable(make: Callable[Arguments, Made]) -> Callable[Arguments, Made]:
     return made
 
 
+def arguments_of(make: Callable[..., object], args: Iterable[object], kwargs: Mapping[str, object]) -> Any:
+    """The arguments of a call by name, checked; text becomes what it means where a type can `parse` it."""
+    signature = inspect.signature(make)
+    known = [name for name, each in signature.parameters.items() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+    if len(known) == len(signature.parameters):
+        check_names(make.__name__, kwargs, known)
+    try:
+        given = signature.bind(*args, **kwargs)
+    except TypeError as problem:
+        raise ArgumentError(f"{make.__name__}: {problem}. Name arguments: {', '.join(known)}.") from None
+    given.arguments.update(_parsed(make, given.arguments))
+    check(make, given.arguments)
+    return given
+
+
+def check_names(what: str, given: Iterable[str], known: Collection[str]) -> None:
+    """Refuses a name that is not known, with the nearest that is."""
+    for name in given:
+        if name not in known:
+            raise ArgumentError(f"{what}: {unknown('argument', name, known)}")
+
+
 def check_fields(record: object) -> None:
-    """Refuses a record with a number out of its range; to be called by `__post_init__`."""
+    """Refuses a record with a value out of its type or range; to be called by `__post_init__`.
+
+    Text becomes what it means where the type of a field can `parse` it.
+    """
+    for name, value in _parsed(type(record), vars(record)).items():
+        object.__setattr__(record, name, value)
     check(type(record), vars(record))
 
 
+def named_fields(record: type[Made]) -> type[Made]:
+    """A record whose constructor names the nearest field where one is misspelt."""
+    make = record.__init__
+
+    @wraps(make)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        known = [name for name in inspect.signature(make).parameters if name != "self"]
+        check_names(record.__name__, kwargs, known)
+        try:
+            inspect.signature(make).bind(self, *args, **kwargs)
+        except TypeError as problem:
+            raise ArgumentError(f"{record.__name__}: {problem}. Name arguments: {', '.join(known)}.") from None
+        make(self, *args, **kwargs)
+
+    record.__init__ = init  # type: ignore[misc]
+    return record
+
+
 def check(make: Callable[..., object], arguments: Mapping[str, object]) -> None:
-    """Refuses arguments out of the ranges that a function or a record declares."""
+    """Refuses arguments out of the types and ranges that a function or a record declares."""
     for name, kind in _hints(make).items():
-        if name in arguments and (problem := _problem(kind, arguments[name])):
-            raise PartitaError(f"{make.__name__}: {name} is {arguments[name]!r}, but must be {problem}.")
+        if name in arguments and (problem := problem_of(kind, arguments[name])):
+            raise PartitaError(f"{make.__name__}: {name} is {shown(arguments[name])}, but must be {problem}.")
 
 
 def ranges(make: Callable[..., object]) -> dict[str, Range]:
     """The ranges of all numbers among the parameters of a function, or the fields of a record."""
-    found = {name: _ranges(kind) for name, kind in _hints(make).items()}
+    found = {name: ranges_of(kind) for name, kind in _hints(make).items()}
     return {name: each[0] for name, each in found.items() if each}
+
+
+def _parsed(make: Callable[..., object], arguments: Mapping[str, object]) -> dict[str, object]:
+    texts = {name: value for name, value in arguments.items() if isinstance(value, str)}
+    hints = _hints(make) if texts else {}
+    parsers = {name: parse_of(options_of(hints[name])) for name in texts if name in hints}
+    return {name: parse(texts[name]) for name, parse in parsers.items() if parse}
 
 
 @cache
 def _hints(make: Callable[..., object]) -> dict[str, Any]:
-    """Parameters that can be numbers, with all that is said of their types."""
+    """Parameters with all that is said of their types."""
     hints = get_type_hints(make, include_extras=True)
     hints.pop("return", None)
-    return {name: kind for name, kind in hints.items() if _ranges(kind)}
-
-
-def _ranges(kind: Any) -> list[Range]:
-    """What a type says of numbers: of itself, or of its parts."""
-    if get_origin(kind) is Annotated:
-        return [each for each in kind.__metadata__ if isinstance(each, Range)] or _ranges(get_args(kind)[0])
-    if get_origin(kind) in (Union, types.UnionType, tuple):
-        return [found for part in get_args(kind) for found in _ranges(part)]
-    return [FINITE] if kind in (int, float) else []
-
-
-def _problem(kind: Any, value: object) -> str | None:
-    """What a value of this type must be and is not."""
-    if isinstance(value, tuple):
-        parts = [part for option in _options(kind) if get_origin(option) is tuple for part in get_args(option)]
-        # Of `*at: float` the type is that of each entry.
-        problems = [_problem(part, each) for part in parts or [kind] if part is not ... for each in value]
-        return next((f"in every entry {problem}" for problem in problems if problem), None)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    numbers = [option for option in _options(kind) if _is_number(option)]
-    problems = [_number_problem(option, value) for option in numbers]
-    return problems[0] if problems and all(problems) else None
-
-
-def _options(kind: Any) -> tuple[Any, ...]:
-    return get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
-
-
-def _is_number(kind: Any) -> bool:
-    return (get_args(kind)[0] if get_origin(kind) is Annotated else kind) in (int, float)
-
-
-def _number_problem(kind: Any, value: float) -> str | None:
-    [allowed] = _ranges(kind)
-    whole = (get_args(kind)[0] if get_origin(kind) is Annotated else kind) is int
-    if not whole and isinstance(value, int) and abs(value) >= 2**63:
-        return f"{allowed}, and a float rather than a whole number of this size"
-    if value in allowed and not (whole and not isinstance(value, int)):
-        return None
-    return f"{'a whole number, ' if whole else ''}{allowed}"
+    return hints

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 def print_run(run: "StoredRun", *, oracle: bool = False) -> None:
     """A stored run: what it is, how far it got, and its scores; what is best on test data only if asked for."""
+    from ..simulation.left_out import left_out_text
+
     record = run.record
     say((record.label, "bold"), f", {record.clients} clients of {record.data}: {record.status}")
     say(
@@ -34,6 +36,8 @@ def print_run(run: "StoredRun", *, oracle: bool = False) -> None:
         if best is not None:
             reached = spread(run.summaries(best)[record.variant], record.metric)
             say(("Oracle:", "bold"), f" round {best} is best on the test data themselves: {reached}")
+    if text := left_out_text(run.left_out):
+        say((text, "bold"))
     if record.oracle_validation:
         say(("Oracle:", "bold"), " test data were handed out as validation data; compare with no other result.")
     if record.status != "done":

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ..errors import DegenerateWarning
 from ..evaluation.metric import Metric
-from ..formatting import MINUS
+from ..formatting import MINUS, amount
 
 if TYPE_CHECKING:
     from ..data.federation import Federation
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..evaluation.partition import Partition
     from ..evaluation.scores import Summary
     from ..experiment.estimate import Estimate
-    from ..simulation.events import Event, OnEvent
+    from ..simulation.events import Event, OnEvent, RoundEnded
 
 MOST_CLIENTS = 40
 UNLIMITED = 10_000
@@ -61,6 +61,7 @@ class _Bars:
 
         if isinstance(event, RoundEnded):
             score = f"test {event.metric} {spread(event.score, event.metric)}" if event.score else None
+            _tell_left_out(event)
             self._advance(event.stage, event.round, event.rounds, score)
         elif isinstance(event, Analysed):
             self._advance(event.analysis, event.done, event.total, None)
@@ -79,6 +80,7 @@ def _tell_event(event: "Event") -> None:
     from ..simulation.events import Analysed, RoundEnded
 
     if isinstance(event, RoundEnded):
+        _tell_left_out(event)
         if event.score:
             reached = spread(event.score, event.metric)
             tell(f"{event.stage}: round {event.round}/{event.rounds}, test {event.metric} {reached}")
@@ -89,6 +91,15 @@ def _tell_event(event: "Event") -> None:
         tell(
             f"Another process is working on {event.folder}; waiting for it. Ctrl-C stops this one, and nothing is lost."
         )
+
+
+def _tell_left_out(event: "RoundEnded") -> None:
+    from ..simulation.left_out import NAMED_AFTER, newly_named
+
+    if event.left_out:
+        tell(f"{event.stage}: round {event.round}: {amount(len(event.left_out), 'client')} left out", "yellow", "Note")
+    for each in newly_named(event.left_out):
+        tell(f"{each.name} was left out of {NAMED_AFTER} rounds in a row. {each.problem}", "yellow", "Note")
 
 
 def tell(text: str, style: str = "", kind: str = "") -> None:

@@ -7,10 +7,11 @@ import torch
 from torch import Tensor
 
 from ..randomness import generator
-from ..signatures import Positive, check_fields
+from ..signatures import Positive, check_fields, named_fields
 from .samples import Samples
 
 
+@named_fields
 @dataclass(frozen=True)
 class Batching:
     """How an epoch is cut into batches; the last, smaller batch is kept unless `drop_last`."""

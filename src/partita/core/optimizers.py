@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..errors import PartitaError
 from ..randomness import Moment
-from ..signatures import Momentum, Rate, Strength, above, check_fields
+from ..signatures import Momentum, Rate, Strength, above, check_fields, checked, named_fields
 from ..tensors import Tensors, prefixed
 from .network import Network
 from .schedules import CONSTANT, Schedule
@@ -52,6 +52,7 @@ class Descent:
         return self.rate * self.decay
 
 
+@named_fields
 @dataclass(frozen=True)
 class SGD:
     """Stochastic gradient descent, as torch's: decay enters the gradient, the gradient enters the momentum."""
@@ -175,6 +176,7 @@ class Adaptive:
         return old + square
 
 
+@checked
 def adam(
     lr: Rate,
     *,
@@ -188,6 +190,7 @@ def adam(
     return Adaptive(lr, beta1=beta1, beta2=beta2, epsilon=epsilon, bias_correction=bias_correction, schedule=schedule)
 
 
+@checked
 def yogi(
     lr: Rate, *, beta1: Momentum = 0.9, beta2: Momentum = 0.99, epsilon: Epsilon = 1e-3, schedule: Schedule = CONSTANT
 ) -> Adaptive:
@@ -197,6 +200,7 @@ def yogi(
     )
 
 
+@checked
 def adagrad(lr: Rate, *, beta1: Momentum = 0.0, epsilon: Epsilon = 1e-3, schedule: Schedule = CONSTANT) -> Adaptive:
     """FedAdagrad's: the second moment is the sum of squared gradients."""
     return Adaptive(lr, second="adagrad", beta1=beta1, epsilon=epsilon, bias_correction=False, schedule=schedule)

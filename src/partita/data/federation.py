@@ -15,6 +15,7 @@ from ..core.objectives import Problem
 from ..core.samples import Preparation, Samples
 from ..errors import PartitaError
 from ..randomness import derive, generator
+from ..signatures import checked
 from .duplicates import check_duplicates
 from .manifests import fingerprint
 from .pool import Pool, Texts
@@ -147,6 +148,7 @@ class Division(TypedDict, total=False):
     seed: int
 
 
+@checked
 def federate(
     pool: Pool,
     split: Split | None = None,

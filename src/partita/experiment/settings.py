@@ -16,6 +16,7 @@ from torch import nn
 
 from .. import registry
 from ..core.algorithm import Algorithm
+from ..core.batching import Batching
 from ..core.optimizers import OPTIMIZERS, SGD, Optimizer
 from ..core.schedules import Schedule
 from ..core.selectors import Selector
@@ -153,6 +154,16 @@ def _sgd(value: object, where: str, default: object) -> SGD:
     return made
 
 
+def _batching(value: object, where: str, default: object) -> Batching:
+    """`32` is the size of a batch."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Batching(value)
+    if not isinstance(value, Mapping):
+        raise PartitaError(f"{where}: {value!r} is not the size of a batch. For example: {where}.size = 32.")
+    made: Batching = _dataclass(Batching, value, where, default)
+    return made
+
+
 def _algorithm(value: object, where: str, default: object) -> Algorithm:
     """Without a name, changes of the default algorithm's settings."""
     made: Algorithm
@@ -238,6 +249,7 @@ _CONVERSIONS: dict[Any, Callable[[object, str, object], Any]] = {
     Optimizer: _optimizer,
     SGD: _sgd,
     Algorithm: _algorithm,
+    Batching: _batching,
     Server: _server,
     Federation: _federation,
     Split: _split,

@@ -3,7 +3,6 @@
 import datetime
 import os
 import platform
-import warnings
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -11,10 +10,10 @@ from typing import Any
 
 from ..core.algorithm import initial_state
 from ..data.manifests import manifest_of
-from ..errors import DegenerateWarning, PartitaError
+from ..data.questions import remarks
+from ..errors import PartitaError
 from ..evaluation.analysis import declared
 from ..evaluation.scores import used_variant
-from ..experiment.describe import describe
 from ..experiment.description import describe_experiment, differences, rebuild
 from ..experiment.files import trusted
 from ..simulation.events import OnEvent, ignore
@@ -66,6 +65,9 @@ class Session:
             raise PartitaError(f"A commit every {commit_every} rounds: it must be at least 1.")
         executor = executor_of(on)
         data = experiment.data
+        setups = {stage.name: Setup.of(experiment, stage, experiment.weights) for stage in experiment.stages}
+        # All checks are made before anything is written, so that a refused start leaves nothing.
+        notes = dict.fromkeys([*remarks(data), *(note for setup in setups.values() for note in setup.notes)])
         whole = len(data) <= MOST_CLIENTS
         record = RunRecord(
             experiment=describe_experiment(experiment),
@@ -88,12 +90,13 @@ class Session:
             commit_every=commit_every,
             memory=memory,
             baselines=baselines,
+            notes=list(notes),
         )
-        setup = Setup.of(experiment, experiment.stages[-1], experiment.weights)
+        setup = setups["run"]
         manifest = manifest_of(data) if whole else None
         session = cls(Store.create(folder, record, _first_analyses(setup), manifest), experiment, executor, on_event)
-        if len(experiment.stages) == 1:
-            session._setups["run"] = setup
+        first = experiment.stages[0].name
+        session._setups[first] = setups[first]
         return session
 
     @classmethod
@@ -188,7 +191,7 @@ class Session:
         states = self.states(stage)
         recorder = Recorder(self.store, stage.name, states, self.record.commit_every)
         found = self.store.server(stage.name)
-        start = Checkpoint(*found) if found else None
+        start = Checkpoint(*found, self.store.left_out(stage.name)) if found else None
         try:
             for ended in rounds(self.setup(stage), self.executor, states, start):
                 recorder.add(ended)
@@ -251,11 +254,7 @@ def _need_same(record: RunRecord, experiment: Experiment, folder: Path) -> None:
 
 
 def _first_analyses(setup: Setup) -> dict[str, object]:
-    """What analyses find before the first round. A method that does not fit the network is refused here already."""
-    with warnings.catch_warnings():
-        # Warnings are given when the rounds start.
-        warnings.simplefilter("ignore", DegenerateWarning)
-        describe(setup.algorithm, setup.tasks[0])
+    """What analyses find before the first round."""
     population = population_at(
         setup, setup.moment(0), lambda: initial_state(setup.algorithm, setup.server_client(), setup.data.sizes), {}
     )

@@ -13,6 +13,7 @@ from typing import IO, Any
 
 from ..errors import PartitaError
 from ..evaluation.scores import Record
+from ..simulation.left_out import LeftOut
 from ..simulation.traffic import Traffic
 from ..tensors import Tensors
 from .blobs import checked, checksum, joined, pack, parts_of, unpack
@@ -32,6 +33,7 @@ CREATE TABLE metrics (
     stage TEXT, round INTEGER, client INTEGER, variant TEXT, role TEXT, count INTEGER, correct INTEGER, loss REAL
 );
 CREATE TABLE traffic (stage TEXT, round INTEGER, client INTEGER, "group" TEXT, down INTEGER, up INTEGER);
+CREATE TABLE left_out (stage TEXT, round INTEGER, client INTEGER, name TEXT, in_a_row INTEGER, problem TEXT);
 CREATE TABLE commits (stage TEXT, round INTEGER, states INTEGER NOT NULL, checksum TEXT NOT NULL,
     PRIMARY KEY (stage, round));
 CREATE TABLE states (stage TEXT, client INTEGER, round INTEGER NOT NULL, parts INTEGER NOT NULL,
@@ -46,6 +48,7 @@ NUMBERS = {
     "rounds": ("round", "seconds", "participants"),
     "metrics": tuple(each.name for each in fields(Record)),
     "traffic": tuple(each.name for each in fields(Traffic)),
+    "left_out": tuple(each.name for each in fields(LeftOut)),
 }
 """Tables of numbers, and their columns beside the stage."""
 
@@ -62,6 +65,7 @@ class Commit:
     """Number, seconds and participants of each."""
     records: tuple[Record, ...] = ()
     traffic: tuple[Traffic, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
 
 
 class Store:
@@ -209,6 +213,7 @@ class Store:
                 "rounds": list(commit.rounds),
                 "metrics": list(map(attrgetter(*NUMBERS["metrics"]), commit.records)),
                 "traffic": list(map(attrgetter(*NUMBERS["traffic"]), commit.traffic)),
+                "left_out": list(map(attrgetter(*NUMBERS["left_out"]), commit.left_out)),
             }
             for table, rows in numbers.items():
                 places = ", ".join("?" * (1 + len(NUMBERS[table])))
@@ -249,6 +254,9 @@ class Store:
 
     def traffic(self, stage: str) -> list[Traffic]:
         return [Traffic(*row) for row in self.numbers("traffic", stage)]
+
+    def left_out(self, stage: str) -> list[LeftOut]:
+        return [LeftOut(*row) for row in self.numbers("left_out", stage)]
 
     def rounds(self, stage: str) -> list[tuple[int, float, int]]:
         return [(number, seconds, count) for number, seconds, count in self.numbers("rounds", stage)]

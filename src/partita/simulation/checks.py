@@ -1,6 +1,6 @@
-"""Is the set-up sound? What makes no sense is refused, what is another method than its name says is warned of."""
+"""Is the set-up sound? What makes no sense is refused; what is another method than its name says is noted."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from torch import nn
 
@@ -10,11 +10,12 @@ from ..core.client import Client
 from ..core.phases import Phase
 from ..core.task import Task
 from ..data.federation import Federation
-from ..errors import PartitaError, warn
+from ..errors import PartitaError
 
 
-def check_algorithm(algorithm: Algorithm, client: Client) -> None:
+def check_algorithm(algorithm: Algorithm, client: Client) -> list[str]:
     """Resolve every selector against the network, and look for a personal part that is nothing or everything."""
+    notes: list[str] = []
     network = client.task.network
     tensors = algorithm.expand(client)
     names = frozenset(tensors)
@@ -29,13 +30,18 @@ def check_algorithm(algorithm: Algorithm, client: Client) -> None:
         if isinstance(phase.epochs, int) and phase.epochs < 0:
             raise PartitaError(f"{algorithm.label}: training {phase.train} for {phase.epochs} epochs. Set at least 0.")
     if all(stage.epochs == 0 for stage in algorithm.phases if isinstance(stage, Phase)):
-        warn(f"{algorithm.label}: no phase of a round lasts an epoch, so that nothing is learned. Set epochs above 0.")
+        notes.append(
+            f"{algorithm.label}: no phase of a round lasts an epoch, so that nothing is learned. Set epochs above 0."
+        )
     if algorithm.personal is not None:
         personal = algorithm.personal(network, frozenset(network.parameters))
         if not personal:
-            warn(f"{algorithm.name}: nothing is personal, which makes it FedAvg. Choose a part to keep personal.")
+            notes.append(f"{algorithm.name}: nothing is personal, which makes it FedAvg. Choose a part to keep personal.")
         elif len(personal) == len(network.parameters):
-            warn(f"{algorithm.name}: everything is personal, which makes it local training. Choose a part to share.")
+            notes.append(
+                f"{algorithm.name}: everything is personal, which makes it local training. Choose a part to share."
+            )
+    return notes
 
 
 def check_agreement(algorithm: Algorithm, first: Client, others: Iterable[Client]) -> None:
@@ -69,8 +75,9 @@ def check_clients(sizes: Sequence[int]) -> None:
         raise PartitaError(f"{_clients(empty)} without training samples. Split with a minimum size, or leave them out.")
 
 
-def check_data(algorithm: Algorithm, task: Task, sizes: Sequence[int], batching: Batching) -> None:
+def check_data(algorithm: Algorithm, task: Task, sizes: Sequence[int], batching: Batching) -> list[str]:
     """Every client must be able to train: enough samples for a batch, and for a step of every phase."""
+    notes: list[str] = []
     if batching.drop_last and (small := [c for c, size in enumerate(sizes) if size < batching.size]):
         raise PartitaError(
             f"{_clients(small)} with fewer than {batching.size} samples would train on nothing. Set drop_last to "
@@ -85,7 +92,7 @@ def check_data(algorithm: Algorithm, task: Task, sizes: Sequence[int], batching:
                 "minimum size of 2, or use group norm."
             )
     if algorithm.refinement and int(algorithm.refinement.fraction * sum(sizes)) == 0:
-        warn(
+        notes.append(
             f"{algorithm.label}: a fraction of {algorithm.refinement.fraction} of {sum(sizes)} samples is none, so "
             "that the server learns nothing. Raise the fraction."
         )
@@ -93,9 +100,18 @@ def check_data(algorithm: Algorithm, task: Task, sizes: Sequence[int], batching:
     least = min(size for size in range(batching.size * needed + 1) if _batches(size, batching, task) >= needed)
     idle = [client for client, size in enumerate(sizes) if size < least]
     if idle:
-        warn(
+        notes.append(
             f"{algorithm.name}: a step takes {needed} batches; {_clients(idle)} with fewer will not train. "
             "Take smaller batches."
+        )
+    return notes
+
+
+def check_participation(rounds: int, participants: Callable[[int], Sequence[int]]) -> None:
+    """Somebody must take part in some round."""
+    if not any(participants(round) for round in range(rounds)):
+        raise PartitaError(
+            f"Nobody takes part in any of the {rounds} rounds. Raise the participation, or name clients in the schedule."
         )
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ..evaluation.scores import Record, Summary
 from ..tensors import Tensors
+from .left_out import LeftOut
 from .traffic import Traffic
 
 
@@ -28,6 +29,7 @@ class RoundEnded:
     records: Sequence[Record]
     """Of this round alone, as `traffic` is."""
     traffic: Sequence[Traffic]
+    left_out: Sequence[LeftOut] = ()
 
 
 @dataclass(frozen=True)

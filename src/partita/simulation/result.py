@@ -10,6 +10,7 @@ from ..errors import PartitaError
 from ..evaluation.scores import HeldOut, Record, Summary, summarize, used_variant
 from ..evaluation.variants import Variant
 from ..tensors import Tensors
+from .left_out import LeftOut
 from .setup import Setup
 from .traffic import Traffic
 
@@ -24,6 +25,7 @@ class Result:
     own: Mapping[int, Tensors]
     records: Sequence[Record]
     traffic: Sequence[Traffic]
+    left_out: Sequence[LeftOut] = ()
 
     @property
     def algorithm(self) -> Algorithm:
@@ -108,6 +110,7 @@ class Result:
             "score": asdict(self.score()),
             "newcomers": asdict(self.score(newcomers=True)) if self.data.newcomers else None,
             "bytes_per_round": self.bytes_per_round,
+            "left_out": [asdict(each) for each in self.left_out],
             "records": [asdict(record) for record in self.records],
         }
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 from torch import nn
 
@@ -11,13 +11,22 @@ from ..core.client import Client
 from ..core.objectives import OBJECTIVES
 from ..core.task import Task
 from ..data.federation import Federation
-from ..errors import PartitaError
+from ..data.questions import unanswerable
+from ..errors import PartitaError, warn
 from ..evaluation.population import fixed_sample
 from ..randomness import Moment
 from ..tensors import Tensors
-from .checks import check_agreement, check_algorithm, check_clients, check_data, check_evaluation
+from .checks import (
+    check_agreement,
+    check_algorithm,
+    check_clients,
+    check_data,
+    check_evaluation,
+    check_participation,
+)
 from .experiment import ENGINES, Experiment, Stage
 from .tasks import Tasks, facts_for
+from .trial import try_network
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,12 +141,25 @@ class Setup:
         return {name: received.get(name, initial[name]) for name in task.weights}
 
     def check(self) -> None:
-        """Refuse what makes no sense, warn of what is another method than its name says."""
+        """Refuse what makes no sense, warn of what is another method or another question than its name says."""
+        for note in self.notes:
+            warn(note)
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What is to be known of the set-up before it runs; what makes no sense is refused."""
         algorithm, data, experiment = self.algorithm, self.data, self.experiment
         check_clients(data.sizes)
         task = self.tasks[0]
-        check_data(algorithm, task, data.sizes, experiment.batching)
+        notes = check_data(algorithm, task, data.sizes, experiment.batching)
         check_evaluation(data, task, experiment.evaluation_batch)
         first = self.client(0, self.moment(0))
-        check_algorithm(algorithm, first)
-        check_agreement(algorithm, first, (self.client(other, first.moment) for other in self.different))
+        notes += check_algorithm(algorithm, first)
+        others = [self.client(other, first.moment) for other in self.different]
+        check_agreement(algorithm, first, others)
+        check_participation(self.stage.rounds, lambda round: self.participants(self.moment(round)))
+        own_loss = experiment.loss is not None
+        for client in [first, *others] if algorithm.predict is None else []:
+            notes += try_network(client, data, own_loss=own_loss)
+        notes += unanswerable(data, self.evaluated)
+        return tuple(dict.fromkeys(notes))

@@ -1,16 +1,22 @@
 """What comes of an experiment that is run here and not kept? A result."""
 
+from dataclasses import fields
+
 from torch import nn
 from typing_extensions import Unpack
 
 from ..core.algorithm import Algorithm
+from ..core.batching import Batching
 from ..data.federation import Federation, federate
 from ..data.pool import Pool
 from ..evaluation.scores import Record
+from ..signatures import check_names
 from ..tensors import Tensors
+from .arguments import need_parts
 from .events import OnEvent, ignore
 from .executor import Executor, executor_of
 from .experiment import Experiment, Options
+from .left_out import LeftOut
 from .result import Result
 from .rounds import rounds
 from .setup import Setup
@@ -45,8 +51,13 @@ def experiment_of(
     algorithm: Algorithm, model: nn.Module | Factory, data: Federation | Pool, options: Options
 ) -> Experiment:
     """The experiment of these parts; a pool is divided by the experiment's seed."""
+    known = [field.name for field in fields(Experiment) if field.name not in ("algorithm", "model", "data")]
+    check_names("The experiment", options, known)
+    need_parts(algorithm, model, data)
     divided = federate(data, seed=options.get("seed", 0)) if isinstance(data, Pool) else data
-    return Experiment(algorithm, model, divided, **options)
+    batching = options.get("batching", Batching())
+    size = Batching(batching) if isinstance(batching, int) else batching
+    return Experiment(algorithm, model, divided, **{**options, "batching": size})
 
 
 def run_stages(experiment: Experiment, executor: Executor, on_event: OnEvent = ignore) -> Result:
@@ -64,9 +75,11 @@ def _run(setup: Setup, executor: Executor, on_event: OnEvent) -> Result:
     state: Tensors = {}
     records: list[Record] = []
     traffic: list[Traffic] = []
+    left_out: list[LeftOut] = []
     for ended in rounds(setup, executor, states):
         state = ended.state
         records += ended.records
         traffic += ended.traffic
+        left_out += ended.left_out
         on_event(ended)
-    return Result(setup, state, states, records, traffic)
+    return Result(setup, state, states, records, traffic, left_out)

@@ -1,7 +1,7 @@
 """What does a person see? Progress, tables and messages on the terminal."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..evaluation.partition import Partition
     from ..evaluation.scores import Summary
     from ..experiment.estimate import Estimate
+    from ..experiment.options import Option
     from ..simulation.events import Event, OnEvent, RoundEnded
 
 MOST_CLIENTS = 40
@@ -55,14 +56,25 @@ class _Bars:
     def __init__(self, shown: bars.Progress) -> None:
         self._shown = shown
         self._known: dict[str, bars.TaskID] = {}
+        self._done = self._ahead = 0
+
+    def _show_all(self) -> None:
+        """One bar for all rounds, so that the time that is left covers the baselines too."""
+        self._advance("all rounds", self._done, max(self._ahead, self._done), None)
 
     def __call__(self, event: "Event") -> None:
-        from ..simulation.events import Analysed, RoundEnded
+        from ..simulation.events import Analysed, Planned, RoundEnded
 
-        if isinstance(event, RoundEnded):
+        if isinstance(event, Planned):
+            _tell_event(event)
+            self._ahead = self._done + event.rounds
+            self._show_all()
+        elif isinstance(event, RoundEnded):
             score = f"test {event.metric} {spread(event.score, event.metric)}" if event.score else None
             _tell_left_out(event)
             self._advance(event.stage, event.round, event.rounds, score)
+            self._done += 1
+            self._show_all()
         elif isinstance(event, Analysed):
             self._advance(event.analysis, event.done, event.total, None)
         else:
@@ -77,9 +89,14 @@ class _Bars:
 
 
 def _tell_event(event: "Event") -> None:
-    from ..simulation.events import Analysed, RoundEnded
+    from ..simulation.events import Analysed, Planned, RoundEnded
 
-    if isinstance(event, RoundEnded):
+    if isinstance(event, Planned):
+        for note in event.notes:
+            tell(note, "yellow", "Note")
+        clients, rounds = amount(event.clients, "client"), amount(event.rounds, "round")
+        tell(f"{event.label} on {event.data}: {clients}, {rounds} with those of baselines")
+    elif isinstance(event, RoundEnded):
         _tell_left_out(event)
         if event.score:
             reached = spread(event.score, event.metric)
@@ -191,6 +208,18 @@ def print_division(federation: "Federation", summary: dict[str, Any]) -> None:
         )
     if "hash" in summary:
         say(f"Manifest written; its hash is {summary['hash']}.")
+
+
+def print_options(name: str, source: str, summary: str, options: "Sequence[Option]") -> None:
+    say((name, "bold"), f": {summary}")
+    say(f"Source: {source}")
+    rows = columns("option", "type", "default", "meaning")
+    for column in rows.columns:
+        column.justify, column.no_wrap = "left", False
+    for each in options:
+        rows.add_row(each.name, each.type, each.default, each.meaning)
+    output.print(rows)
+    say("Set an option with algorithm.NAME=VALUE.\n")
 
 
 def print_partition(partition: "Partition") -> None:

@@ -15,7 +15,7 @@ from ..core.objectives import Problem
 from ..core.samples import Preparation, Samples
 from ..errors import PartitaError
 from ..randomness import derive, generator
-from ..signatures import checked
+from ..signatures import named_arguments
 from .duplicates import check_duplicates
 from .manifests import fingerprint
 from .pool import Pool, Texts
@@ -148,7 +148,7 @@ class Division(TypedDict, total=False):
     seed: int
 
 
-@checked
+@named_arguments
 def federate(
     pool: Pool,
     split: Split | None = None,
@@ -173,6 +173,11 @@ def federate(
     `length` words of each text. Rows that stand in train and in test are counted, and above a share of
     `most_duplicates` refused.
     """
+    if not isinstance(pool, Pool):
+        raise PartitaError(
+            f"federate divides a Pool, not a {type(pool).__name__}. Make one: from_dataset(dataset), or a source such "
+            "as npz(path=...); if it is known whose each sample is: from_clients(inputs, targets, clients)."
+        )
     check_part("validation", validation)
     check_least(0, crop=crop, most_duplicates=most_duplicates)
     check_least(1, vocabulary=vocabulary, length=length)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+import torch
 
 from ..formatting import amount
 from .federation import Federation
@@ -27,6 +28,8 @@ def unanswerable(data: Federation, tested: Sequence[int]) -> list[str]:
     notes = []
     if len(data) - len(data.newcomers) == 1:
         notes.append("There is one client that trains: there is nobody to learn with, and every method trains alone.")
+    if _opaque(data):
+        notes.append("The fourth channel of all images is 255, like opacity in RGBA. Leave it out: inputs[..., :3].")
     if data.kind != "classification":
         return notes
     if data.classes == 1:
@@ -34,12 +37,21 @@ def unanswerable(data: Federation, tested: Sequence[int]) -> list[str]:
     return notes + _absent(data) + _never_trained(data, tested)
 
 
+def _opaque(data: Federation) -> bool:
+    stored = data.samples.take(slice(0, 1000)).stored
+    return (
+        stored.dtype == torch.uint8 and stored.dim() == 4 and stored.shape[1] == 4 and bool((stored[:, 3] == 255).all())
+    )
+
+
 def _absent(data: Federation) -> list[str]:
     """Classes that the network has an output for, and nobody a sample."""
     count = len(np.unique(data.samples.targets.numpy())) if not data.label_sets else data.classes
     if count >= data.classes:
         return []
-    return [f"{data.classes - count} of {data.classes} classes occur at no client. Are the labels numbered as is meant?"]
+    return [
+        f"{data.classes - count} of {data.classes} classes occur at no client. Are the labels numbered as is meant?"
+    ]
 
 
 def _never_trained(data: Federation, tested: Sequence[int]) -> list[str]:

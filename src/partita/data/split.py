@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ..errors import PartitaError
 from ..randomness import derive
-from ..signatures import arguments_of
+from ..signatures import bound
 from .pool import Pool
 
 Role = Literal["train", "validation", "test"]
@@ -58,7 +58,7 @@ def splitting(make: Callable[Arguments, Assign]) -> Callable[Arguments, Split]:
 
     @wraps(make)
     def named(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Split:
-        given = arguments_of(make, args, kwargs)
+        given = bound(make, args, kwargs)
         made = make(*given.args, **given.kwargs)
         given.apply_defaults()
         return Split(make.__name__, given.arguments, assign=made)

@@ -7,6 +7,7 @@ there, so that nothing is declared twice.
 import collections.abc
 import dataclasses
 import inspect
+import os
 import types
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -195,7 +196,8 @@ def _federation(value: object, where: str, default: object) -> Federation:
 def federation_of(value: object, where: str) -> Federation:
     """`name` and what the source of that name takes make a pool; the rest says how it is divided."""
     name, given = _name_and_rest(value, where)
-    found = pool_and_division(value, where)
+    given = _absolute(given)
+    found = pool_and_division({"name": name, **given}, where)
     settings = {"name": name, **given}
     if isinstance(found, Federation):
         return dataclasses.replace(found, settings=settings)
@@ -206,6 +208,18 @@ def federation_of(value: object, where: str) -> Federation:
     path = told.get("name", split.name) if isinstance(told, Mapping) else told or split.name
     settings["split"] = {"name": path, **split.settings}
     return dataclasses.replace(federate(pool, **division), settings=settings)
+
+
+def _absolute(settings: Settings) -> Settings:
+    """Paths of files as they are from any folder, so that a run finds them again."""
+    return {
+        key: os.path.abspath(value)
+        if key == "path" and isinstance(value, str)
+        else _absolute(value)
+        if isinstance(value, Mapping)
+        else value
+        for key, value in settings.items()
+    }
 
 
 def pool_and_division(value: object, where: str) -> Federation | tuple[Pool, dict[str, Any]]:

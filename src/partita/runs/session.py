@@ -8,6 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from ..core.algorithm import initial_state
 from ..data.manifests import manifest_of
 from ..data.questions import remarks
@@ -33,6 +35,7 @@ from .verify import check
 
 COMMIT_EVERY = 1
 MEMORY = 1 << 30
+OWN_WEIGHTS = "the network is a module with weights of its own, which the seed does not decide"
 MOST_CLIENTS = 100_000
 """Up to so many, a run keeps who has which rows; beyond, where the division came from and its fingerprint."""
 
@@ -67,7 +70,8 @@ class Session:
         data = experiment.data
         setups = {stage.name: Setup.of(experiment, stage, experiment.weights) for stage in experiment.stages}
         # All checks are made before anything is written, so that a refused start leaves nothing.
-        notes = dict.fromkeys([*remarks(data), *(note for setup in setups.values() for note in setup.notes)])
+        weights = [OWN_WEIGHTS] if isinstance(experiment.model, nn.Module) else []
+        notes = dict.fromkeys([*remarks(data), *weights, *(note for setup in setups.values() for note in setup.notes)])
         whole = len(data) <= MOST_CLIENTS
         record = RunRecord(
             experiment=describe_experiment(experiment),
@@ -198,6 +202,10 @@ class Session:
                 on_event(ended)
         except BaseException as problem:
             recorder.commit()
+            if isinstance(problem, PartitaError) and not any(map(self.store.rounds, ("pretrain", "run"))):
+                # Nothing came of it, and its folder is free for another attempt.
+                self.store.discard()
+                raise
             self.store.note(status="interrupted" if isinstance(problem, KeyboardInterrupt) else f"failed: {problem}")
             raise
 

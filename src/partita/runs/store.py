@@ -5,7 +5,7 @@ import os
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from pathlib import Path
@@ -136,6 +136,15 @@ class Store:
             self.closed = True
             self._connection.close()
             self.release()
+
+    def discard(self) -> None:
+        """Remove a run that holds nothing, and its folder if that is empty then."""
+        self._connection.close()
+        for name in (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", "lock"):
+            (self.folder / name).unlink(missing_ok=True)
+        with suppress(OSError):
+            self.folder.rmdir()
+        self.close()
 
     def release(self) -> None:
         """Let another process write; from now on this one only reads."""

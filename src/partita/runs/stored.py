@@ -11,6 +11,7 @@ from ..evaluation.scores import HeldOut, Record, Summary, summarize
 from ..evaluation.variants import Variant
 from ..simulation.left_out import LeftOut
 from ..simulation.traffic import Traffic
+from .database import is_locked
 from .record import RunRecord
 from .store import Store
 
@@ -28,6 +29,11 @@ class StoredRun:
     """What was found out about the run beside its metrics: labels, network, baselines, guard and others."""
     left_out: list[LeftOut] = field(default_factory=list)
     """Of pretraining too."""
+
+    @cached_property
+    def worked_on(self) -> bool:
+        """Whether another process works on the run now."""
+        return is_locked(self.folder)
 
     @property
     def metric(self) -> Metric:

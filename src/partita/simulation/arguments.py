@@ -9,7 +9,7 @@ from ..core.algorithm import Algorithm
 from ..data.federation import Federation
 from ..data.pool import Pool
 from ..errors import PartitaError
-from ..kinds import shown
+from ..signatures.kinds import shown
 
 FROM_CLIENTS = "from_clients(inputs, targets, clients)"
 
@@ -31,9 +31,7 @@ def need_algorithm(algorithm: object) -> None:
     if isinstance(algorithm, Algorithm):
         return
     if inspect.isfunction(algorithm):
-        raise PartitaError(
-            f"The algorithm is {shown(algorithm)}, not what it makes. Call it: {algorithm.__name__}()."
-        )
+        raise PartitaError(f"The algorithm is {shown(algorithm)}, not what it makes. Call it: {algorithm.__name__}().")
     hint = " Import and call it: from partita import fedper; fedper()." if isinstance(algorithm, str) else ""
     raise PartitaError(f"The algorithm is {shown(algorithm)}: it must be an Algorithm, such as fedper().{hint}")
 
@@ -54,7 +52,9 @@ def need_data(data: object) -> None:
     elif isinstance(data, torch.utils.data.DataLoader):
         way = "from_clients(loader.dataset, clients=...), with a client's name for each sample"
     elif isinstance(data, torch.utils.data.Dataset):
-        way = "from_clients(dataset, clients=...), or federate(from_dataset(dataset)) to divide it among made-up clients"
+        way = (
+            "from_clients(dataset, clients=...), or federate(from_dataset(dataset)) to divide it among made-up clients"
+        )
     else:
         way = f"{FROM_CLIENTS}, or take a data source such as digits()"
     raise PartitaError(f"The data are a {type(data).__name__}, which does not say whose each sample is. Give {way}.")

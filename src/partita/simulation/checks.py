@@ -36,7 +36,9 @@ def check_algorithm(algorithm: Algorithm, client: Client) -> list[str]:
     if algorithm.personal is not None:
         personal = algorithm.personal(network, frozenset(network.parameters))
         if not personal:
-            notes.append(f"{algorithm.name}: nothing is personal, which makes it FedAvg. Choose a part to keep personal.")
+            notes.append(
+                f"{algorithm.name}: nothing is personal, which makes it FedAvg. Choose a part to keep personal."
+            )
         elif len(personal) == len(network.parameters):
             notes.append(
                 f"{algorithm.name}: everything is personal, which makes it local training. Choose a part to share."

@@ -33,6 +33,19 @@ class RoundEnded:
 
 
 @dataclass(frozen=True)
+class Planned:
+    """A run is ready to begin or to go on."""
+
+    label: str
+    data: str
+    clients: int
+    rounds: int
+    """That lie ahead, with those of its baselines."""
+    notes: Sequence[str]
+    """What is to be known of data and set-up."""
+
+
+@dataclass(frozen=True)
 class Waiting:
     """Another process works on a run that is needed here."""
 
@@ -48,7 +61,7 @@ class Analysed:
     total: int
 
 
-Event = RoundEnded | Waiting | Analysed
+Event = Planned | RoundEnded | Waiting | Analysed
 OnEvent = Callable[[Event], None]
 
 

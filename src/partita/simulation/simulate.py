@@ -10,7 +10,7 @@ from ..core.batching import Batching
 from ..data.federation import Federation, federate
 from ..data.pool import Pool
 from ..evaluation.scores import Record
-from ..signatures import check_names
+from ..signatures import check_names, named_arguments
 from ..tensors import Tensors
 from .arguments import need_parts
 from .events import OnEvent, ignore
@@ -24,6 +24,7 @@ from .tasks import Factory
 from .traffic import Traffic
 
 
+@named_arguments
 def simulate(
     algorithm: Algorithm,
     model: nn.Module | Factory,

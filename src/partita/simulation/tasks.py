@@ -67,10 +67,11 @@ class Tasks:
         facts = {} if isinstance(self.model, nn.Module) else facts_for(self.model, self.data, client)
         key = repr(facts)
         if key not in self.made:
-            self.made[key] = self.make_task(need_module(self.model if isinstance(self.model, nn.Module) else self._called(facts)))
+            self.made[key] = self.make_task(
+                need_module(self.model if isinstance(self.model, nn.Module) else self._called(facts))
+            )
             _replace_weights_(self.made[key], self.weights)
         return self.made[key]
-
 
     def _called(self, facts: dict[str, Any]) -> object:
         """What the factory makes. Its errors are told with what it was given."""

@@ -116,7 +116,9 @@ def _way_out(inputs: Tensor, task: Task, data: Federation) -> str:
 def _check_outputs(outputs: Tensor, samples: Samples, data: Federation) -> None:
     count, targets = len(samples), samples.targets
     if not outputs.is_floating_point():
-        raise PartitaError(f"The network's outputs are of type {_type(outputs)}. Return scores, before argmax or rounding.")
+        raise PartitaError(
+            f"The network's outputs are of type {_type(outputs)}. Return scores, before argmax or rounding."
+        )
     if data.kind == "regression":
         wanted = [tuple(targets.shape), *([(count, 1)] if targets.dim() == 1 else [])]
         if tuple(outputs.shape) not in wanted:
@@ -141,7 +143,9 @@ def _check_outputs(outputs: Tensor, samples: Samples, data: Federation) -> None:
 
 
 def _backward(task: Task, weights: dict[str, Tensor], outputs: Tensor, samples: Samples) -> list[str]:
-    leaves = {name: tensor for name, tensor in weights.items() if tensor.requires_grad and name not in task.network.frozen}
+    leaves = {
+        name: tensor for name, tensor in weights.items() if tensor.requires_grad and name not in task.network.frozen
+    }
     try:
         loss = task.loss(outputs, samples.targets)
     except PartitaError:

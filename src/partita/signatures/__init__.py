@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cache, wraps
 from typing import Annotated, Any, ParamSpec, TypeVar, get_type_hints
 
-from .errors import ArgumentError, PartitaError, unknown
+from ..errors import ArgumentError, PartitaError, unknown
 from .kinds import options_of, parse_of, problem_of, ranges_of, shown
 from .ranges import FINITE as FINITE, Range as Range
 
@@ -61,6 +61,17 @@ def checked(make: Callable[Arguments, Made]) -> Callable[Arguments, Made]:
     return within
 
 
+def named_arguments(make: Callable[Arguments, Made]) -> Callable[Arguments, Made]:
+    """A function that names the nearest argument where one is misspelt, and says what is missing."""
+
+    @wraps(make)
+    def within(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Made:
+        bound(make, args, kwargs)
+        return make(*args, **kwargs)
+
+    return within
+
+
 def configurable(make: Callable[Arguments, Made]) -> Callable[Arguments, Made]:
     """A function whose keyword arguments are settings: in their ranges, and remembered by what it makes.
 
@@ -79,19 +90,26 @@ def configurable(make: Callable[Arguments, Made]) -> Callable[Arguments, Made]:
     return made
 
 
-def arguments_of(make: Callable[..., object], args: Iterable[object], kwargs: Mapping[str, object]) -> Any:
+def arguments_of(
+    make: Callable[..., object], args: Iterable[object], kwargs: Mapping[str, object]
+) -> inspect.BoundArguments:
     """The arguments of a call by name, checked; text becomes what it means where a type can `parse` it."""
+    given = bound(make, args, kwargs)
+    given.arguments.update(_parsed(make, given.arguments))
+    check(make, given.arguments)
+    return given
+
+
+def bound(make: Callable[..., object], args: Iterable[object], kwargs: Mapping[str, object]) -> inspect.BoundArguments:
+    """The arguments of a call by name; one that the function does not take is refused, with the nearest that it does."""
     signature = inspect.signature(make)
     known = [name for name, each in signature.parameters.items() if each.kind is not inspect.Parameter.VAR_KEYWORD]
     if len(known) == len(signature.parameters):
         check_names(make.__name__, kwargs, known)
     try:
-        given = signature.bind(*args, **kwargs)
+        return signature.bind(*args, **kwargs)
     except TypeError as problem:
         raise ArgumentError(f"{make.__name__}: {problem}. Name arguments: {', '.join(known)}.") from None
-    given.arguments.update(_parsed(make, given.arguments))
-    check(make, given.arguments)
-    return given
 
 
 def check_names(what: str, given: Iterable[str], known: Collection[str]) -> None:
@@ -117,12 +135,7 @@ def named_fields(record: type[Made]) -> type[Made]:
 
     @wraps(make)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        known = [name for name in inspect.signature(make).parameters if name != "self"]
-        check_names(record.__name__, kwargs, known)
-        try:
-            inspect.signature(make).bind(self, *args, **kwargs)
-        except TypeError as problem:
-            raise ArgumentError(f"{record.__name__}: {problem}. Name arguments: {', '.join(known)}.") from None
+        bound(record, args, kwargs)
         make(self, *args, **kwargs)
 
     record.__init__ = init  # type: ignore[misc]

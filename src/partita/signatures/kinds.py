@@ -53,7 +53,7 @@ def shown(value: object) -> str:
     """A value in a message, in one line that is not too long.
 
     >>> shown("a" * 100)[-12:]
-    "aaaaaaaa ..."
+    'aaaaaaaa ...'
     """
     if isinstance(value, type | types.FunctionType | types.BuiltinFunctionType):
         return f"{'the class' if isinstance(value, type) else 'the function'} {value.__name__}"

@@ -84,10 +84,10 @@ def summary(function: Callable[..., Any]) -> str:
 def _look_here_(package: str) -> None:
     """A module in the current folder is found too; after all others, so that it hides none of them."""
     here = Path.cwd()
-    if (here / f"{package}.py").is_file() or (here / package / "__init__.py").is_file():
-        if importlib.util.find_spec(package) is None:
-            sys.path.append(str(here))
-            importlib.invalidate_caches()
+    there = (here / f"{package}.py").is_file() or (here / package / "__init__.py").is_file()
+    if there and importlib.util.find_spec(package) is None:
+        sys.path.append(str(here))
+        importlib.invalidate_caches()
 
 
 def _attribute(module: str, attribute: str) -> Callable[..., Any]:

@@ -90,17 +90,16 @@ def run(
     """
     if not save and seeds != 1:
         raise PartitaError(f"--no-save keeps nothing, and --seeds {seeds} compares runs that are kept. Leave one away.")
-    if not as_json:
-        terminal.tell("Reading the data and building the network ...")
-    from ..api.run import keep, keep_seeds
-    from ..experiment.files import make, read
-    from ..runs.folders import BESIDE, need_new
-
     file, changes = file_and_changes(experiment, overrides)
     options = {"algorithm": algorithm, "model": model, "data": data, "rounds": rounds, "seed": seed}
     given = [*(f"{key}={value}" for key, value in options.items() if value is not None), *changes]
     executor, trackers = executor_text(on, workers), track or []
-    made = make(read(file, given, trust=trust))
+    with terminal.busy("Reading the data and building the network", show=not as_json):
+        from ..api.run import keep, keep_seeds
+        from ..experiment.files import make, read
+        from ..runs.folders import BESIDE, need_new
+
+        made = make(read(file, given, trust=trust))
     if not save:
         _run_unkept(made, trackers, executor, as_json)
         return

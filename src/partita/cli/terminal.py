@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from rich import progress as bars
@@ -32,6 +32,13 @@ messages = Console(stderr=True, soft_wrap=not sys.stderr.isatty(), highlight=Fal
 
 
 @contextmanager
+def busy(doing: str, *, show: bool) -> Iterator[None]:
+    """What is being done, as long as it is; nothing where nobody looks."""
+    with messages.status(f"{doing} ...") if show and messages.is_terminal else nullcontext():
+        yield
+
+
+@contextmanager
 def show_events(show: bool) -> "Iterator[OnEvent]":
     """Bars on a terminal, plain lines elsewhere."""
     if not show:
@@ -45,6 +52,8 @@ def show_events(show: bool) -> "Iterator[OnEvent]":
             bars.TextColumn("{task.fields[score]}", markup=False),
             console=messages,
         ) as shown:
+            # Until the first event: checks, baselines that are there, and the start of workers.
+            shown.add_task("starting", total=None, score="")
             yield _Bars(shown)
     else:
         yield _tell_event
@@ -55,7 +64,7 @@ class _Bars:
 
     def __init__(self, shown: bars.Progress) -> None:
         self._shown = shown
-        self._known: dict[str, bars.TaskID] = {}
+        self._known: dict[str, bars.TaskID] = {"starting": bars.TaskID(0)}
         self._done = self._ahead = 0
 
     def _show_all(self) -> None:
@@ -81,6 +90,8 @@ class _Bars:
             _tell_event(event)
 
     def _advance(self, name: str, done: int, total: int, score: str | None) -> None:
+        if name != "all rounds" and "starting" in self._known:
+            self._shown.remove_task(self._known.pop("starting"))
         if name not in self._known:
             self._known[name] = self._shown.add_task(name, total=total, score="")
         self._shown.update(self._known[name], completed=done, total=total)

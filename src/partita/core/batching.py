@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -19,6 +20,7 @@ class Batching:
     size: Positive = 10
     shuffle: bool = True
     drop_last: bool = False
+    example: ClassVar[str] = "Batching(32)"
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -5,7 +5,7 @@ An optimizer is a value with two functions: `init` makes its state, `update` ret
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Annotated, Literal, Protocol, TypeVar
+from typing import Annotated, ClassVar, Literal, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -68,6 +68,7 @@ class SGD:
     """Largest norm of the gradient, over the tensors that are trained and no others."""
     rates: tuple[tuple[Selector, Rate], ...] = ()
     """Factors on the learning rate of selected tensors."""
+    example: ClassVar[str] = "SGD(0.1)"
 
     def __post_init__(self) -> None:
         check_fields(self)

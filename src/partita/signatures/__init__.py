@@ -101,7 +101,7 @@ def arguments_of(
 
 
 def bound(make: Callable[..., object], args: Iterable[object], kwargs: Mapping[str, object]) -> inspect.BoundArguments:
-    """The arguments of a call by name; one that the function does not take is refused, with the nearest that it does."""
+    """The arguments of a call by name; one that the function does not take is refused, with the nearest that is."""
     signature = inspect.signature(make)
     known = [name for name, each in signature.parameters.items() if each.kind is not inspect.Parameter.VAR_KEYWORD]
     if len(known) == len(signature.parameters):
@@ -138,7 +138,7 @@ def named_fields(record: type[Made]) -> type[Made]:
         bound(record, args, kwargs)
         make(self, *args, **kwargs)
 
-    record.__init__ = init  # type: ignore[misc]
+    record.__init__ = init  # type: ignore[method-assign]
     return record
 
 

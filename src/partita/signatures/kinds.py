@@ -81,7 +81,8 @@ def _problem(kind: Any, value: object) -> str | None:
         odd = isinstance(value, str | bytes | int | float | list | tuple | dict | type | types.FunctionType | None)
         return f"of type {plain.__name__}" if odd else None
     if isinstance(plain, type) and (dataclasses.is_dataclass(plain) or hasattr(plain, "parse")):
-        return None if isinstance(value, plain) else f"of type {plain.__name__}"
+        example = getattr(plain, "example", "")
+        return None if isinstance(value, plain) else f"of type {plain.__name__}{example and f', as in {example}'}"
     return None
 
 
@@ -110,6 +111,8 @@ def _number_problem(kind: Any, value: object) -> str | None:
         return f"{allowed}, and a float rather than a whole number of this size"
     if float(value) in allowed and not (whole and not isinstance(value, Integral)):
         return None
+    if whole and allowed == FINITE:
+        return "a whole number"
     return f"{'a whole number, ' if whole else ''}{allowed}"
 
 

@@ -21,8 +21,8 @@ class Range:
 
     def __str__(self) -> str:
         """
-        >>> [str(each) for each in (Range(0), Range(0, low_open=True), Range(0, 1), Range(0, 1, high_open=True), FINITE)]
-        ['at least 0', 'above 0', 'from 0 to 1', 'at least 0 and below 1', 'finite']
+        >>> [str(each) for each in (Range(0), Range(0, low_open=True), Range(0, 1), FINITE)]
+        ['at least 0', 'above 0', 'from 0 to 1', 'finite']
         """
         low = "" if self.low == -math.inf else f"{'above' if self.low_open else 'at least'} {self.low:,}"
         high = "" if self.high == math.inf else f"{'below' if self.high_open else 'at most'} {self.high:,}"

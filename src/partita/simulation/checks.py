@@ -113,7 +113,7 @@ def check_participation(rounds: int, participants: Callable[[int], Sequence[int]
     """Somebody must take part in some round."""
     if not any(participants(round) for round in range(rounds)):
         raise PartitaError(
-            f"Nobody takes part in any of the {rounds} rounds. Raise the participation, or name clients in the schedule."
+            f"Nobody takes part in any of the {rounds} rounds. Raise the participation, or put clients in the schedule."
         )
 
 

@@ -88,6 +88,9 @@ class Experiment:
 
     def __post_init__(self) -> None:
         need_parts(self.algorithm, self.model, self.data)
+        if isinstance(self.batching, int):
+            # The size of a batch is often all that is to be said.
+            object.__setattr__(self, "batching", Batching(self.batching))
         check_fields(self)
         for name, least in (("rounds", 1), ("evaluate_every", 0), ("evaluation_batch", 1), ("evaluation_clients", 1)):
             if getattr(self, name) < least:
@@ -123,7 +126,7 @@ class Options(TypedDict, total=False):
     rounds: int
     seed: int
     participation: Participation
-    batching: Batching | int
+    batching: Batching
     server: Server | None
     pretrain: Pretraining | None
     loss: Loss | None

@@ -48,7 +48,7 @@ def left_out_text(left_out: Sequence[LeftOut]) -> str:
     clients, rounds = len({each.client for each in left_out}), len({each.round for each in left_out})
     text = (
         f"Left out: {amount(clients, 'client')} in {amount(rounds, 'round')}, for a loss or an update that was not "
-        "finite or too large. Scores and models are without them in these rounds."
+        "finite or too large. The models are without their updates of these rounds."
     )
     named = list(dict.fromkeys(each.name for each in left_out if each.in_a_row >= NAMED_AFTER))
     if not named:

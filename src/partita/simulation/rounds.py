@@ -10,6 +10,7 @@ from operator import attrgetter
 from ..core.algorithm import initial_state, server_round
 from ..errors import PartitaError
 from ..evaluation.scores import summarize, used_variant
+from ..formatting import amount
 from ..tensors import Tensors
 from .events import RoundEnded
 from .executor import CarryOut, Executor
@@ -132,9 +133,8 @@ def _need_somebody(setup: Setup, number: int, left_out: Sequence[LeftOut]) -> No
     nobody = all((at, client) in gone for at in recent for client in setup.participants(setup.moment(at - 1)))
     if nobody and (len(recent) == NAMED_AFTER or number + 1 == setup.stage.rounds):
         raise PartitaError(
-            f"Every client that took part in round{'s' if len(recent) > 1 else ''} "
-            f"{' to '.join(map(str, dict.fromkeys((recent[0], recent[-1]))))} was left out, so that nothing is learned. "
-            f"{left_out[-1].problem}"
+            f"Everyone who took part in {'the last ' if len(recent) > 1 else ''}{amount(len(recent), 'round')} was "
+            f"left out, so that nothing is learned. {left_out[-1].problem}"
         )
 
 

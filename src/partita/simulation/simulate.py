@@ -6,7 +6,6 @@ from torch import nn
 from typing_extensions import Unpack
 
 from ..core.algorithm import Algorithm
-from ..core.batching import Batching
 from ..data.federation import Federation, federate
 from ..data.pool import Pool
 from ..evaluation.scores import Record
@@ -56,9 +55,7 @@ def experiment_of(
     check_names("The experiment", options, known)
     need_parts(algorithm, model, data)
     divided = federate(data, seed=options.get("seed", 0)) if isinstance(data, Pool) else data
-    batching = options.get("batching", Batching())
-    size = Batching(batching) if isinstance(batching, int) else batching
-    return Experiment(algorithm, model, divided, **{**options, "batching": size})
+    return Experiment(algorithm, model, divided, **options)
 
 
 def run_stages(experiment: Experiment, executor: Executor, on_event: OnEvent = ignore) -> Result:

@@ -15,6 +15,7 @@ from ..data.federation import Federation
 from ..errors import PartitaError
 from ..formatting import listed
 from ..randomness import seeded
+from ..signatures.kinds import shown
 
 MOST_NAMES = 5
 
@@ -23,7 +24,7 @@ def need_module(made: object) -> nn.Module:
     """What a factory returned must be a module with weights."""
     if not isinstance(made, nn.Module):
         raise PartitaError(
-            f"The model is to be a torch.nn.Module, but the factory returned a {type(made).__name__}. Return the module."
+            f"The model is to be a torch.nn.Module, but its function returned {shown(made)}. Return a module."
         )
     for name, tensor in (*made.named_parameters(), *made.named_buffers()):
         if torch.nn.parameter.is_lazy(tensor):
@@ -76,8 +77,8 @@ def _forward(task: Task, weights: dict[str, Tensor], samples: Samples, data: Fed
     if not isinstance(outputs, Tensor):
         inner = f" of {len(outputs)}" if isinstance(outputs, tuple | list | Mapping) else ""
         raise PartitaError(
-            f"The network returns a {type(outputs).__name__}{inner}, not a tensor. Return the scores alone, for instance "
-            "from a module around it."
+            f"The network returns a {type(outputs).__name__}{inner}, not a tensor. Return the scores alone: put a "
+            "module around it that does."
         )
     return outputs
 
@@ -93,8 +94,8 @@ def _need_one_input(module: nn.Module) -> None:
     if len(needed) > 1 or not takes:
         named = f" ({', '.join(needed)})" if needed else ""
         raise PartitaError(
-            f"The network's forward takes {len(needed) or 'no'} inputs{named}, but is given one tensor. Put them into one "
-            "tensor, and take it apart in forward."
+            f"The network's forward takes {len(needed) or 'no'} inputs{named}, but is given one tensor. Put them into "
+            "one tensor, and take it apart in forward."
         )
 
 
@@ -132,13 +133,13 @@ def _check_outputs(outputs: Tensor, samples: Samples, data: Federation) -> None:
     if outputs.dim() != len(before) + 1 or tuple(outputs.shape[:-1]) != before:
         unit = "each word of a text" if words else "each sample, as in (batch, classes)"
         raise PartitaError(
-            f"The network returns shape {_sizes(outputs.shape)} for {count} inputs. Return one row of scores for {unit}."
+            f"The network returns shape {_sizes(outputs.shape)} for {count} inputs. Return a row of scores for {unit}."
         )
     highest = int(targets.max()) if targets.numel() else 0
     needed = max(data.classes if not data.label_sets else 0, highest + 1)
     if outputs.shape[-1] < needed:
         raise PartitaError(
-            f"The network has {outputs.shape[-1]} outputs, but the data have {needed} classes. Give it at least {needed}."
+            f"The network has {outputs.shape[-1]} outputs, but the data have {needed} classes. Give it {needed}."
         )
 
 
@@ -163,8 +164,8 @@ def _backward(task: Task, weights: dict[str, Tensor], outputs: Tensor, samples: 
         gradients = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
     except Exception as problem:
         raise PartitaError(
-            f"The backward pass fails: {_line(problem)}. Do without operations in place (x += y, relu(inplace=True)) on "
-            "what a gradient needs."
+            f"The backward pass fails: {_line(problem)}. Do without operations in place (x += y, inplace=True) on what "
+            "a gradient needs."
         ) from problem
     unused = [name for name, gradient in zip(leaves, gradients, strict=True) if gradient is None]
     if len(unused) == len(leaves):
@@ -189,8 +190,8 @@ def _none_trained(task: Task) -> list[str]:
 
 
 def _line(problem: Exception) -> str:
-    """An error of torch in one line."""
-    text = " ".join(str(problem).split("\n")[0].split()).removesuffix(".")
+    """The first sentence of an error of torch."""
+    text = " ".join(str(problem).split("\n")[0].split()).partition(". ")[0].removesuffix(".")
     return f"{type(problem).__name__}: {text}" if text else type(problem).__name__
 
 

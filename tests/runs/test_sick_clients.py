@@ -151,7 +151,7 @@ def test_the_run_says_so_everywhere(tmp_path: Path, told: Callable[..., str]) ->
     told("verify", str(tmp_path / "run"))
 
 
-def test_the_terminal_counts_and_then_names(capfd: pytest.CaptureFixture[str], told: Callable[..., str]) -> None:
+def test_the_terminal_counts_and_then_names(capfd: pytest.CaptureFixture[str]) -> None:
     from partita.cli.terminal import show_events
 
     with show_events(True) as on_event:

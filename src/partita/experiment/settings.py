@@ -59,7 +59,9 @@ def arguments(
     arguments may lack some.
     """
     parameters = {n: p for n, p in inspect.signature(make).parameters.items() if n not in without}
-    hints = get_type_hints(make)
+    # A class that is no record declares its arguments in its constructor.
+    of_class = inspect.isclass(make) and not dataclasses.is_dataclass(make)
+    hints = get_type_hints(make.__init__ if of_class else make)  # type: ignore[misc]
     known = {name: (defaults or {}).get(name, parameter.default) for name, parameter in parameters.items()}
     for key in settings:
         if key not in known:
@@ -67,7 +69,9 @@ def arguments(
     missing = [name for name, default in known.items() if default is inspect.Parameter.empty and name not in settings]
     if missing and complete:
         raise PartitaError(f"{where or 'The experiment'} needs a value for {', '.join(missing)}.")
-    return {k: convert(hints[k], value, f"{where}.{k}".lstrip("."), known[k]) for k, value in settings.items()}
+    return {
+        k: convert(hints.get(k, object), value, f"{where}.{k}".lstrip("."), known[k]) for k, value in settings.items()
+    }
 
 
 def convert(kind: Any, value: object, where: str, default: object = inspect.Parameter.empty) -> Any:

@@ -2,15 +2,16 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-import partita
-from partita import Batching, Federation, federate, from_clients, simulate
-
+partita: Any = import_module("partita")
+"""Without its types, which would tell most of these mistakes."""
+Batching, federate, from_clients = partita.Batching, partita.federate, partita.from_clients
 DRAW = torch.Generator().manual_seed(0)
 INPUTS, LABELS = torch.randn(24, 8, generator=DRAW), torch.arange(24) % 3
 CLIENTS = {"anna": (INPUTS[:12], LABELS[:12]), "ben": (INPUTS[12:], LABELS[12:])}
@@ -78,35 +79,35 @@ def meta() -> nn.Module:
         return Net()
 
 
-def try_out(algorithm: Any = None, model: Any = Net, data: Any = DATA, **options: Any) -> object:
+def try_out(algorithm: Any = None, model: Any = Net, data: Any = DATA, **options: Any) -> Any:
     given = partita.fedper(epochs=1) if algorithm is None else algorithm
-    return simulate(given, model, data, **{"rounds": 1, "on": "inline", **options})
+    return partita.simulate(given, model, data, **{"rounds": 1, "on": "inline", **options})
 
 
-def images(channels_last: bool = True) -> Federation:
+def images(channels_last: bool = True) -> Any:
     values = np.zeros((8, 6, 6, 3), dtype=np.float32) if channels_last else np.zeros((8, 3, 6, 6), dtype=np.float32)
     values += np.arange(8, dtype=np.float32).reshape(8, 1, 1, 1)
     return from_clients(values, np.arange(8) % 2, ["a"] * 4 + ["b"] * 4)
 
 
-def texts() -> Federation:
+def texts() -> Any:
     words = [f"один {number} два" for number in range(8)]
     return from_clients(words, np.arange(8) % 3, ["a"] * 4 + ["b"] * 4, classes=3)
 
 
-def whole_numbers() -> Federation:
+def whole_numbers() -> Any:
     return from_clients(np.arange(64).reshape(8, 8), np.arange(8) % 3, ["a"] * 4 + ["b"] * 4, indices=True)
 
 
-def pool(targets: Any = LABELS, **more: Any) -> Federation:
+def pool(targets: Any = LABELS, **more: Any) -> Any:
     return from_clients(INPUTS, targets, ["anna"] * 12 + ["ben"] * 12, **more)
 
 
-def scaled(factor: float) -> Federation:
+def scaled(factor: float) -> Any:
     return from_clients({**CLIENTS, "ben": (INPUTS[12:] * factor, LABELS[12:])})
 
 
-def duplicates() -> Federation:
+def duplicates() -> Any:
     both = {"train": (INPUTS[:12], LABELS[:12]), "test": (INPUTS[:12], LABELS[:12])}
     return from_clients({"anna": both})
 

@@ -41,7 +41,8 @@ EVERY_SECOND = [[0, 1, 2], [0, 2, 3]]
 
 def keep(folder: Path, **options: Any) -> partita.Run:
     given = {**OPTIONS, "baselines": False, "on": "inline", **options}
-    return partita.run(fedper(epochs=1), small_network(), DATA, folder=folder, **given)
+    made: partita.Run = partita.run(fedper(epochs=1), small_network(), DATA, folder=folder, **given)
+    return made
 
 
 def uploading(value: float, who: int = SICK) -> Algorithm:

@@ -9,7 +9,7 @@ import dataclasses
 import inspect
 import os
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -28,6 +28,7 @@ from ..data.split import Split
 from ..data.splits.dirichlet import dirichlet
 from ..errors import PartitaError, unknown
 from ..simulation.tasks import Factory
+from .keys import unknown_key
 
 Settings = Mapping[str, object]
 Made = TypeVar("Made")
@@ -61,11 +62,11 @@ def arguments(
     parameters = {n: p for n, p in inspect.signature(make).parameters.items() if n not in without}
     # A class that is no record declares its arguments in its constructor.
     of_class = inspect.isclass(make) and not dataclasses.is_dataclass(make)
-    hints = get_type_hints(make.__init__ if of_class else make)  # type: ignore[misc]
+    hints = get_type_hints(make.__init__ if of_class else make)
     known = {name: (defaults or {}).get(name, parameter.default) for name, parameter in parameters.items()}
     for key in settings:
         if key not in known:
-            raise PartitaError(_unknown_key(key, known, where))
+            raise PartitaError(unknown_key(key, known, where))
     missing = [name for name, default in known.items() if default is inspect.Parameter.empty and name not in settings]
     if missing and complete:
         raise PartitaError(f"{where or 'The experiment'} needs a value for {', '.join(missing)}.")
@@ -233,7 +234,7 @@ def pool_and_division(value: object, where: str) -> Federation | tuple[Pool, dic
     own, dividing = (inspect.signature(function).parameters for function in (source, federate))
     if unknown_keys := [key for key in rest if key not in own and key not in dividing]:
         known = {n: p.default for n, p in (*own.items(), *dividing.items()) if n != "pool"} | {"split": dirichlet()}
-        raise PartitaError(_unknown_key(unknown_keys[0], known, where))
+        raise PartitaError(unknown_key(unknown_keys[0], known, where))
     pool = build(source, {key: given for key, given in rest.items() if key in own}, where)
     division = {key: given for key, given in rest.items() if key in dividing and key not in own}
     if isinstance(pool, Federation):
@@ -290,23 +291,6 @@ def _name_and_rest(settings: object, where: str) -> tuple[str, Settings]:
     if isinstance(settings, Mapping) and isinstance(settings.get("name"), str):
         return settings["name"], {key: value for key, value in settings.items() if key != "name"}
     raise PartitaError(f"{where}: {settings!r} has no name. For example: {where} = 'NAME', or {where}.name = 'NAME'.")
-
-
-def _unknown_key(key: str, known: Settings, where: str) -> str:
-    for path in _paths(known):
-        if path.endswith("." + key):
-            return f"Unknown setting {key!r} of {where or 'the experiment'}. Did you mean {path!r}?"
-    return f"{where or 'Experiment'}: {unknown('setting', key, known)}"
-
-
-def _paths(known: Settings, before: str = "") -> Iterator[str]:
-    """The dotted names of all settings, also of those within defaults."""
-    for name, default in known.items():
-        yield before + name
-        if isinstance(default, Algorithm | Split):
-            yield from _paths(default.settings, f"{before}{name}.")
-        elif dataclasses.is_dataclass(default):
-            yield from (f"{before}{name}.{field.name}" for field in dataclasses.fields(default))
 
 
 def _describe(kind: Any) -> str:

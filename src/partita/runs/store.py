@@ -6,7 +6,7 @@ import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
 from typing import IO, Any
@@ -20,37 +20,12 @@ from .blobs import checked, checksum, joined, pack, parts_of, unpack
 from .database import DATABASE, connect, explained, lock
 from .folders import need_new
 from .record import FORMAT, RunRecord
+from .schema import NUMBERS, SCHEMA
 
 UNFINISHED = "new.sqlite"
 SERVER = -1
 """The server's place among the clients."""
-SCHEMA = """
-CREATE TABLE record (key TEXT PRIMARY KEY, value TEXT NOT NULL, checksum TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE analyses (name TEXT PRIMARY KEY, value TEXT NOT NULL, checksum TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE division (manifest BLOB NOT NULL, checksum TEXT NOT NULL);
-CREATE TABLE rounds (stage TEXT, round INTEGER, seconds REAL, participants INTEGER, PRIMARY KEY (stage, round));
-CREATE TABLE metrics (
-    stage TEXT, round INTEGER, client INTEGER, variant TEXT, role TEXT, count INTEGER, correct INTEGER, loss REAL
-);
-CREATE TABLE traffic (stage TEXT, round INTEGER, client INTEGER, "group" TEXT, down INTEGER, up INTEGER);
-CREATE TABLE left_out (stage TEXT, round INTEGER, client INTEGER, name TEXT, in_a_row INTEGER, problem TEXT);
-CREATE TABLE commits (stage TEXT, round INTEGER, states INTEGER NOT NULL, checksum TEXT NOT NULL,
-    PRIMARY KEY (stage, round));
-CREATE TABLE states (stage TEXT, client INTEGER, round INTEGER NOT NULL, parts INTEGER NOT NULL,
-    PRIMARY KEY (stage, client));
-CREATE TABLE parts (stage TEXT, client INTEGER, part INTEGER, bytes BLOB NOT NULL, checksum TEXT NOT NULL,
-    PRIMARY KEY (stage, client, part));
-CREATE INDEX metrics_by_round ON metrics (stage, round);
-CREATE INDEX traffic_by_round ON traffic (stage, round);
-"""
 RECORD, ANALYSES = "SELECT key, value, checksum FROM record", "SELECT name, value, checksum FROM analyses"
-NUMBERS = {
-    "rounds": ("round", "seconds", "participants"),
-    "metrics": tuple(each.name for each in fields(Record)),
-    "traffic": tuple(each.name for each in fields(Traffic)),
-    "left_out": tuple(each.name for each in fields(LeftOut)),
-}
-"""Tables of numbers, and their columns beside the stage."""
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,7 @@ def test_a_run_with_options(ask: Ask) -> None:
     assert "before local *" in answer.out
     note, plan, first, *_ = answer.err.splitlines()
     assert note == "Note: digits does not say whose each sample is: iid made up 3 clients"
-    assert plan == "fedavg on digits: 3 clients, 6 rounds with those of baselines"
+    assert plan == "fedavg on digits: 3 clients, 2 rounds, and 4 of baselines"
     assert first.startswith("run: round 2/2, test accuracy ")
 
 
@@ -329,7 +329,7 @@ def test_plain_lines_where_there_is_no_terminal() -> None:
     assert done.returncode == 0
     reached = r"round 1/1, test accuracy [\d.]+ ± [\d.]+ %\n"
     lines = (
-        r"Note: digits does not say .*\nfedper on digits: 3 clients, 3 rounds with those of baselines\n"
+        r"Note: digits does not say .*\nfedper on digits: 3 clients, 1 round, and 2 of baselines\n"
         rf"run: {reached}baseline local: {reached}baseline finetune: {reached}guard: 3 clients\n"
         r"Report: .*\nKept in runs.fedper.*\n"
     )
@@ -373,7 +373,7 @@ def test_interruption_ends_quietly() -> None:
         assert running.stderr
         note, plan, first = (running.stderr.readline() for _ in range(3))
         assert note.startswith("Note: digits does not say")
-        assert plan == "fedper on digits: 3 clients, 3,000,000 rounds with those of baselines\n"
+        assert plan == "fedper on digits: 3 clients, 1,000,000 rounds, and 2,000,000 of baselines\n"
         assert first.startswith("run: round 1/")
         running.send_signal(signal.SIGINT)
         out, err = running.communicate(timeout=30)

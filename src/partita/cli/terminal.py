@@ -76,7 +76,7 @@ class _Bars:
 
         if isinstance(event, Planned):
             _tell_event(event)
-            self._ahead = self._done + event.rounds
+            self._ahead = self._done + event.rounds + event.baseline_rounds
             self._show_all()
         elif isinstance(event, RoundEnded):
             score = f"test {event.metric} {spread(event.score, event.metric)}" if event.score else None
@@ -106,7 +106,8 @@ def _tell_event(event: "Event") -> None:
         for note in event.notes:
             tell(note, "yellow", "Note")
         clients, rounds = amount(event.clients, "client"), amount(event.rounds, "round")
-        tell(f"{event.label} on {event.data}: {clients}, {rounds} with those of baselines")
+        beside = f", and {event.baseline_rounds:,} of baselines" if event.baseline_rounds else ""
+        tell(f"{event.label} on {event.data}: {clients}, {rounds}{beside}")
     elif isinstance(event, RoundEnded):
         _tell_left_out(event)
         if event.score:

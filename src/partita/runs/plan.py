@@ -15,9 +15,10 @@ def planned(session: Session) -> Planned:
     record, experiment = session.record, session.experiment
     done = sum(len(session.store.rounds(stage.name)) for stage in experiment.stages)
     ahead = sum(stage.rounds for stage in experiment.stages) - done
+    beside = 0
     if record.baselines:
         place = Path(os.path.normpath(session.folder / record.baselines))
         for baseline in baselines_of(experiment):
             if not (folder_for(baseline.name, baseline.experiment, place) / DATABASE).exists():
-                ahead += sum(stage.rounds for stage in baseline.experiment.stages)
-    return Planned(record.label, record.data, record.clients, ahead, tuple(record.notes))
+                beside += sum(stage.rounds for stage in baseline.experiment.stages)
+    return Planned(record.label, record.data, record.clients, ahead, beside, tuple(record.notes))

@@ -40,7 +40,9 @@ class Planned:
     data: str
     clients: int
     rounds: int
-    """That lie ahead, with those of its baselines."""
+    """That lie ahead."""
+    baseline_rounds: int
+    """Of its baselines, where these are not there yet."""
     notes: Sequence[str]
     """What is to be known of data and set-up."""
 

@@ -341,9 +341,12 @@ def test_a_failed_run_can_be_reported(tmp_path: Path) -> None:
     def fail(event: Event) -> None:
         raise PartitaError("enough")
 
-    with Session.start(made({**SETTINGS, "rounds": 3}), tmp_path / "run", on="inline") as session:
-        with pytest.raises(PartitaError, match="enough"):
-            session.run(fail)
+    experiment = made({**SETTINGS, "algorithm": "fedavg", "rounds": 3})
+    with (
+        Session.start(experiment, tmp_path / "run", on="inline") as session,
+        pytest.raises(PartitaError, match="enough"),
+    ):
+        session.run(fail)
     assert "(failed: enough)" in page(tmp_path / "run").text
 
 

@@ -17,7 +17,9 @@ def remarks(data: Federation) -> list[str]:
     """What a reader of results should know of the division: invented clients, dropped ones, duplicates."""
     origin = data.origin.get("split")
     name = origin.get("name") if isinstance(origin, dict) else None
-    notes = [str(note) for note in data.origin.get("notes") or ()]  # type: ignore[attr-defined]
+    noted = data.origin.get("notes")
+    # That a split was drawn once is no news.
+    notes = [str(note) for note in noted if note != "drawn 1 times"] if isinstance(noted, list | tuple) else []
     if data.pool is not None and data.pool.clients is None and name not in ("as_given", "manifest"):
         notes.insert(0, f"{data.name} does not say whose each sample is: {name} made up {amount(len(data), 'client')}")
     return notes

@@ -58,7 +58,7 @@ def dirichlet(
             np.concatenate([members[ends[client] : ends[client + 1]] for members, ends in pieces])
             for client in range(clients)
         ]
-        notes = [f"drawn {drawn} times"] if drawn > 1 else []
+        notes = [f"drawn {drawn} times"]
         if moved := top_up_(parts, least, source):
             notes.append(f"{moved} samples moved from the largest to the smallest clients")
         return Assignment([cut(part, test, source) for part in parts], notes)

@@ -26,7 +26,7 @@ def dirichlet_matched(
             enough_each = min(map(len, halves[0])) >= smallest_train and min(map(len, halves[1])) >= smallest_test
             if enough_each or drawn == tries:
                 break
-        notes = [f"drawn {drawn} times"] if drawn > 1 else []
+        notes = [f"drawn {drawn} times"]
         moved = top_up_(halves[0], smallest_train, draw) + top_up_(halves[1], smallest_test, draw)
         if moved:
             notes.append(f"{moved} samples moved from the largest to the smallest clients")

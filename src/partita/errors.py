@@ -11,8 +11,12 @@ class PartitaError(Exception):
     """A set-up that is refused or a run that cannot continue. The message says what was given and how to fix it."""
 
 
+class ArgumentError(PartitaError, TypeError):
+    """An argument that a function does not take."""
+
+
 class DivergedError(PartitaError):
-    """The loss became nan or infinite."""
+    """A loss, weights or an update of a client that are not finite, or too large."""
 
 
 class DegenerateWarning(UserWarning):

@@ -1,10 +1,13 @@
 """How is a name looked up? Among the package's own files, then entry points, or as `package.module:function`."""
 
 import importlib
+import importlib.util
 import inspect
 import pkgutil
+import sys
 from collections.abc import Callable
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from .errors import PartitaError, unknown
@@ -54,7 +57,9 @@ def get(kind: Kind, name: str) -> Callable[..., Any]:
                 f"{name!r} imports and runs Python code, which could do anything. "
                 "If you trust the author of this file or run, add --trust, or give the name on the command line."
             )
-        return _attribute(*name.split(":", 1))
+        module, attribute = name.split(":", 1)
+        _look_here_(module.partition(".")[0])
+        return _attribute(module, attribute)
     if is_built_in(kind, name):
         return _attribute(f"{FOLDERS[kind]}.{name}", name)
     for point in entry_points(group=f"partita.{kind}", name=name):
@@ -76,6 +81,15 @@ def summary(function: Callable[..., Any]) -> str:
     return (inspect.getdoc(function) or "").partition("\n")[0]
 
 
+def _look_here_(package: str) -> None:
+    """A module in the current folder is found too; after all others, so that it hides none of them."""
+    here = Path.cwd()
+    there = (here / f"{package}.py").is_file() or (here / package / "__init__.py").is_file()
+    if there and importlib.util.find_spec(package) is None:
+        sys.path.append(str(here))
+        importlib.invalidate_caches()
+
+
 def _attribute(module: str, attribute: str) -> Callable[..., Any]:
     try:
         found: object = getattr(importlib.import_module(module), attribute)
@@ -83,6 +97,10 @@ def _attribute(module: str, attribute: str) -> Callable[..., Any]:
         raise PartitaError(
             f"Cannot load {attribute!r} of {module!r}: {error}. Is the package installed, or its folder on PYTHONPATH?"
         ) from error
+    except Exception as error:
+        # Code of others: importing it may end in anything.
+        text = " ".join(str(error).split())
+        raise PartitaError(f"Cannot load {attribute!r} of {module!r}: {type(error).__name__}: {text}.") from error
     if not callable(found):
         raise PartitaError(f"{module}:{attribute} is a {type(found).__name__}, not a function.")
     return found

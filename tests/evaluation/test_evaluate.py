@@ -145,6 +145,7 @@ def test_how_much_is_looked_at_is_a_setting(tmp_path: Path) -> None:
         look(tmp_path / "run", [finetuning(clients=0)])
 
 
+@pytest.mark.filterwarnings("ignore:.*with test samples mostly of classes")
 def test_what_does_not_apply_says_why(tmp_path: Path) -> None:
     run(tmp_path / "run", data={"name": f"{__name__}:numbers", "split": {"name": "quantity", "clients": 4}})
     found = look(tmp_path / "run")

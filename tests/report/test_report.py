@@ -25,9 +25,11 @@ from partita.report.sampling import evenly
 from partita.report.scale import Axis, Scale, axis, size_axis, ticks, whole_axis
 from partita.report.sections.curves import curve
 from partita.report.study import study
+from partita.runs.session import Session
 from partita.runs.stored import read_run
 from partita.runs.target import Spent, reached, spent
-from studies import SETTINGS, experiment_of, keep, made, make_runs, write_run
+from partita.simulation.events import Event
+from studies import SETTINGS, experiment_of, made, make_runs, write_run
 
 SECTIONS = [
     *("overview", "headline", "paired", "curves", "gains", "hurt", "guard", "labels", "network"),
@@ -336,10 +338,16 @@ def test_an_unfinished_run_gives_a_partial_report(tmp_path: Path, scores: dict[i
 
 
 def test_a_failed_run_can_be_reported(tmp_path: Path) -> None:
-    diverging = {**SETTINGS, "algorithm": {"name": "fedavg", "optimizer": {"lr": 1e18}}, "rounds": 3}
-    with pytest.raises(PartitaError):
-        keep(made(diverging), tmp_path / "run")
-    assert "(failed: " in page(tmp_path / "run").text
+    def fail(event: Event) -> None:
+        raise PartitaError("enough")
+
+    experiment = made({**SETTINGS, "algorithm": "fedavg", "rounds": 3})
+    with (
+        Session.start(experiment, tmp_path / "run", on="inline") as session,
+        pytest.raises(PartitaError, match="enough"),
+    ):
+        session.run(fail)
+    assert "(failed: enough)" in page(tmp_path / "run").text
 
 
 def test_results_that_saw_test_data_are_marked(tmp_path: Path) -> None:

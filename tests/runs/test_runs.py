@@ -107,6 +107,7 @@ COLUMNS = {
     "rounds": ["stage", "round", "seconds", "participants"],
     "metrics": ["stage", "round", "client", "variant", "role", "count", "correct", "loss"],
     "traffic": ["stage", "round", "client", "group", "down", "up"],
+    "left_out": ["stage", "round", "client", "name", "in_a_row", "problem"],
     "commits": ["stage", "round", "states", "checksum"],
     "states": ["stage", "client", "round", "parts"],
     "parts": ["stage", "client", "part", "bytes", "checksum"],

@@ -94,6 +94,7 @@ def in_order(records: list[Record]) -> list[Record]:
     return sorted(records, key=lambda record: (record.client, record.variant, record.role))
 
 
+@pytest.mark.filterwarnings("ignore:.*with test samples mostly of classes")
 @pytest.mark.parametrize("method", MORE)
 def test_stored_models_score_as_they_did(tmp_path: Path, method: str) -> None:
     """Of all clients, participants or not, newcomers too."""
@@ -178,6 +179,7 @@ def test_how_much_is_looked_at_is_a_setting(tmp_path: Path) -> None:
     assert read_run(tmp_path / "run").analyses.keys() & set(ANALYSES) == {"finetuning", "similarity"}
 
 
+@pytest.mark.filterwarnings("ignore:.*with test samples mostly of classes")
 def test_what_does_not_apply_says_why(tmp_path: Path) -> None:
     start({**SHORT, **MORE["regression"]}, tmp_path / "run")
     made = looked_into(tmp_path / "run")

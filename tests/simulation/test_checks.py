@@ -158,11 +158,15 @@ def test_a_run_that_cannot_be_is_refused(sizes: tuple[int, ...], more: dict[str,
         ((12, 5), {"norm": True}),
         ((12, 7), {"batching": Batching(1)}),
         ((12, 7), {"participation": 0.01}),
-        ((12,), {}),
     ],
 )
 def test_what_is_small_but_sound_runs_without_a_word(sizes: tuple[int, ...], more: dict[str, Any]) -> None:
     assert run(fedavg(), sizes, **more).records
+
+
+def test_one_client_alone_is_warned_of() -> None:
+    with pytest.warns(DegenerateWarning, match="There is one client that trains: there is nobody to learn with"):
+        run(fedavg(), (12,))
 
 
 def test_per_fedavg_on_clients_of_one_batch_is_warned_of() -> None:

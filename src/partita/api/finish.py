@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from ..runs.complete import complete
+from ..runs.plan import planned
 from ..runs.session import Session
 from ..simulation.events import Event
 from ..trackers.tracking import tracking
@@ -10,6 +11,7 @@ from ..trackers.tracking import tracking
 
 def finish(session: Session, track: Sequence[str] = ()) -> None:
     """Complete a run. Trackers receive its own rounds, not those of its baselines."""
+    session.on_event(planned(session))
     with tracking(track, session.experiment, session) as tracked:
 
         def tell(event: Event) -> None:

@@ -11,10 +11,11 @@ from typing_extensions import Unpack
 from ..core.algorithm import Algorithm
 from ..data.federation import Federation
 from ..data.pool import Pool
-from ..errors import PartitaError
+from ..errors import PartitaError, warn
 from ..runs.folders import BESIDE, BESIDE_SEEDS
 from ..runs.record import BaselinesPlace
 from ..runs.reuse import session_for
+from ..signatures import named_arguments
 from ..simulation.events import OnEvent, ignore
 from ..simulation.executor import Executor
 from ..simulation.experiment import Experiment, Options
@@ -59,6 +60,7 @@ def run(
 ) -> Runs: ...
 
 
+@named_arguments
 def run(
     algorithm: Algorithm,
     model: nn.Module | Factory,
@@ -83,6 +85,7 @@ def run(
     the result.
     """
     experiment, place = experiment_of(algorithm, model, data, options), Path(folder)
+    track = [track] if isinstance(track, str) else track
     if seeds is None:
         made: Run | Runs = keep(
             experiment,
@@ -139,8 +142,13 @@ def keep_seeds(
     on_event: OnEvent = ignore,
 ) -> Runs:
     """The same experiment under several seeds, on the same division of the data, so that clients can be paired."""
-    if seeds < 1:
-        raise PartitaError(f"seeds is {seeds}, but must be at least 1.")
+    if isinstance(seeds, bool) or not isinstance(seeds, int) or seeds < 1:
+        raise PartitaError(f"seeds is {seeds}, but must be a whole number of at least 1.")
+    if seeds > 1 and isinstance(experiment.model, nn.Module):
+        warn(
+            "The network is a module, whose weights the seed does not decide: all seeds begin with the same weights. "
+            "Give its class, or a function that makes it."
+        )
     return Runs(
         folder,
         [

@@ -8,9 +8,9 @@ import typer
 
 from . import terminal
 from .inform import Kind, list_
-from .options import AsJson, Overrides
+from .options import AsJson, Overrides, completing
 
-DataName = Annotated[str, typer.Argument(help="Name of a data source.")]
+DataName = Annotated[str, typer.Argument(help="Name of a data source.", autocompletion=completing("data"))]
 
 
 def data_list(as_json: AsJson = False) -> None:

@@ -1,6 +1,7 @@
 """Commands that list, describe and demonstrate."""
 
 import json
+from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +11,7 @@ import typer
 from ..errors import PartitaError
 from ..report import REPORT
 from . import terminal
-from .options import AsJson, Overrides, interruptible, use_one_thread
+from .options import AsJson, Overrides, completing, interruptible, use_one_thread
 from .report import try_report
 from .results import print_comparison
 
@@ -42,28 +43,46 @@ def list_(kind: Annotated[Kind, typer.Argument(help="What to list.")], as_json: 
 
 
 def describe(
-    algorithm: Annotated[str, typer.Argument(help="Name of an algorithm.")],
+    algorithm: Annotated[str, typer.Argument(help="Name of an algorithm.", autocompletion=completing("algorithms"))],
     overrides: Overrides = None,
-    model: Annotated[str, typer.Option("--model", "-m", help="See: partita list models")] = "cnn4",
+    model: Annotated[
+        str, typer.Option("--model", "-m", help="See: partita list models", autocompletion=completing("models"))
+    ] = "cnn4",
     shape: Annotated[str, typer.Option(help="Shape of one input.")] = "3,32,32",
     classes: Annotated[int, typer.Option(help="Number of classes.")] = 10,
+    options: Annotated[bool, typer.Option("--options", help="The options alone, without a network.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show which tensors an algorithm shares, keeps, trains and freezes, in what phases, and the bytes of a round.
+    """Show an algorithm: its source and options, and what it shares, keeps, trains and freezes of a network.
+
+    Options are set as algorithm.NAME=VALUE, or as keyword arguments in Python. A selector names tensors: head, body,
+    last_blocks:2, layer4.*, type:BatchNorm2d, with ~, & and |; docs/selectors.md has all of it.
 
     Examples:
+
+    partita describe fedalt --options
 
     partita describe fedper --model cnn4
 
     partita describe fedbabu algorithm.blocks=1 --model mlp --shape 1,8,8
     """
+    from .. import registry
     from ..core.algorithm import Algorithm
     from ..core.task import Task
     from ..experiment.describe import describe as resolve
     from ..experiment.files import read
+    from ..experiment.options import options_of, source_of
     from ..experiment.settings import convert
     from ..simulation.tasks import Factory
 
+    method = registry.get("algorithms", registry.Trusted(algorithm))
+    known = options_of(method)
+    if options:
+        if as_json:
+            print(json.dumps({"source": source_of(method), "options": [asdict(each) for each in known]}))
+        else:
+            terminal.print_options(algorithm, source_of(method), registry.summary(method), known)
+        return
     try:
         sides = tuple(int(side) for side in shape.split(","))
     except ValueError:
@@ -77,8 +96,10 @@ def describe(
     network = convert(Factory, settings["model"], "model")(shape=sides, classes=classes)
     description = resolve(convert(Algorithm, settings["algorithm"], "algorithm"), Task(network))
     if as_json:
-        print(json.dumps(description.as_dict()))
+        told = {"source": source_of(method), "options": [asdict(each) for each in known]}
+        print(json.dumps({**description.as_dict(), **told}))
     else:
+        terminal.print_options(algorithm, source_of(method), registry.summary(method), known)
         terminal.print_partition(description)
 
 

@@ -3,11 +3,27 @@
 import gc
 import sys
 import warnings
+from typing import Annotated
 
 import typer
 
 from ..errors import PartitaError
-from . import data, estimate, evaluate, export, guard, inform, onboard, predict, report, run, show, terminal, verify
+from . import (
+    data,
+    estimate,
+    evaluate,
+    export,
+    guard,
+    inform,
+    onboard,
+    options,
+    predict,
+    report,
+    run,
+    show,
+    terminal,
+    verify,
+)
 
 app = typer.Typer(
     name="partita",
@@ -18,6 +34,16 @@ app = typer.Typer(
 )
 data_app = typer.Typer(help="Show data sources and divide data among clients.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=options.tell_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None:
+    """Personalized federated learning: numbers you can believe, models you can use."""
+
 
 app.command()(run.run)
 app.command()(run.resume)

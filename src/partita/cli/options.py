@@ -3,13 +3,17 @@
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..errors import PartitaError
 from . import terminal
+
+if TYPE_CHECKING:
+    from ..registry import Kind
 
 ExperimentFile = Annotated[
     str | None, typer.Argument(metavar="[FILE.toml]", help="An experiment file; the settings after it override it.")
@@ -35,6 +39,23 @@ Workers = Annotated[
     int | None,
     typer.Option(help="The same as --on processes:COUNT.", min=1),
 ]
+
+
+def tell_version(asked: bool) -> None:
+    if asked:
+        print(f"partita {version('partita')}")
+        raise typer.Exit
+
+
+def completing(kind: "Kind") -> Callable[[str], list[str]]:
+    """The names of a kind that begin so, for the shell."""
+
+    def complete(incomplete: str) -> list[str]:
+        from ..registry import names
+
+        return [name for name in names(kind) if name.startswith(incomplete)]
+
+    return complete
 
 
 def file_and_changes(experiment: str | None, overrides: list[str] | None) -> tuple[Path | None, list[str]]:

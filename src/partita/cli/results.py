@@ -13,14 +13,18 @@ if TYPE_CHECKING:
     from ..runs.target import Spent
 
 
-def print_run(run: "StoredRun", *, oracle: bool = False) -> None:
+def print_run(run: "StoredRun", *, oracle: bool = False, notes: bool = True) -> None:
     """Print a run: experiment, progress and scores; with `oracle` also the round that is best on test data."""
+    from ..simulation.left_out import left_out_text
+
     record = run.record
     say((record.label, "bold"), f", {record.clients} clients of {record.data}: {record.status}")
     say(
         f"{run.done} of {record.rounds} rounds, {run.seconds_per_round:.2f} s and "
         f"{run.bytes_per_round / 1e6:.2f} MB each; started {record.started}"
     )
+    for note in record.notes if notes else ():
+        say(("Note:", "bold"), f" {note}")
     if run.evaluated:
         say(f"After round {run.evaluated[-1]}:")
         newcomers = run.summaries(newcomers=True).get(record.variant)
@@ -34,10 +38,15 @@ def print_run(run: "StoredRun", *, oracle: bool = False) -> None:
         if best is not None:
             reached = spread(run.summaries(best)[record.variant], record.metric)
             say(("Oracle:", "bold"), f" round {best} is best on test data: {reached}")
+    if text := left_out_text(run.left_out):
+        say((text, "bold"))
     if record.oracle_validation:
         say(("Oracle:", "bold"), " test data were used as validation data. Do not compare this with other results.")
-    if record.status != "done":
-        say(f"Continue with: partita resume {run.folder}")
+    if run.worked_on:
+        say(("It is running:", "bold"), f" another process works on {run.folder} now.")
+    elif record.status != "done":
+        gone = "Its process is gone. " if record.status == "running" else ""
+        say(f"{gone}Continue with: partita resume {run.folder}")
 
 
 def _print_sample(evaluated: int, clients: int) -> None:
@@ -97,7 +106,8 @@ def print_gains(run: "StoredRun", gains: "list[Gain]", lost: Mapping[str, str]) 
         return
     record, metric = run.record, run.record.metric
     if record.baselines and "baselines" not in run.analyses and record.done:
-        say(f"The baselines are not finished. Continue with: partita resume {run.folder}")
+        way = "They are being made." if run.worked_on else f"Continue with: partita resume {run.folder}"
+        say(f"The baselines are not finished. {way}")
     rows = columns("compared with", f"its {metric}", "gain", "worst decile", "clients hurt")
     for gain in gains:
         rows.add_row(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..errors import PartitaError
 from ..report import REPORT
 from . import terminal
 from .options import (
@@ -20,6 +21,7 @@ from .options import (
     Overrides,
     Trust,
     Workers,
+    completing,
     executor_text,
     file_and_changes,
     interruptible,
@@ -46,9 +48,18 @@ Track = Annotated[
 def run(
     experiment: ExperimentFile = None,
     overrides: Overrides = None,
-    algorithm: Annotated[str | None, typer.Option("--algorithm", "-a", help="See: partita list algorithms")] = None,
-    model: Annotated[str | None, typer.Option("--model", "-m", help="See: partita list models")] = None,
-    data: Annotated[str | None, typer.Option("--data", "-d", help="See: partita list data")] = None,
+    algorithm: Annotated[
+        str | None,
+        typer.Option("--algorithm", "-a", help="See: partita list algorithms", autocompletion=completing("algorithms")),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", "-m", help="See: partita list models", autocompletion=completing("models")),
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option("--data", "-d", help="See: partita list data", autocompletion=completing("data")),
+    ] = None,
     rounds: Annotated[int | None, typer.Option("--rounds", "-r", help="The number of rounds.")] = None,
     seed: Annotated[int | None, typer.Option("--seed", "-s", help="The seed of all random numbers.")] = None,
     output: Annotated[
@@ -77,15 +88,18 @@ def run(
 
     partita run algorithm=flayer algorithm.on=fedper data.split.clients=30 data.split.alpha=0.5 --no-save
     """
-    from ..api.run import keep, keep_seeds
-    from ..experiment.files import make, read
-    from ..runs.folders import BESIDE, need_new
-
+    if not save and seeds != 1:
+        raise PartitaError(f"--no-save keeps nothing, and --seeds {seeds} compares runs that are kept. Leave one away.")
     file, changes = file_and_changes(experiment, overrides)
     options = {"algorithm": algorithm, "model": model, "data": data, "rounds": rounds, "seed": seed}
     given = [*(f"{key}={value}" for key, value in options.items() if value is not None), *changes]
     executor, trackers = executor_text(on, workers), track or []
-    made = make(read(file, given, trust=trust))
+    with terminal.busy("Reading the data and building the network", show=not as_json):
+        from ..api.run import keep, keep_seeds
+        from ..experiment.files import make, read
+        from ..runs.folders import BESIDE, need_new
+
+        made = make(read(file, given, trust=trust))
     if not save:
         _run_unkept(made, trackers, executor, as_json)
         return

@@ -102,5 +102,6 @@ def print_kept(run: "Run", as_json: bool) -> None:
     if as_json:
         print(json.dumps({**kept.as_dict(), "gains": [gain_as_dict(gain, kept.record) for gain in gains]}))
         return
-    print_run(kept)
+    # Its notes were told when it began.
+    print_run(kept, notes=False)
     print_gains(kept, gains, run.lost)

@@ -2,15 +2,17 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from ..randomness import generator
-from ..signatures import Positive, check_fields
+from ..signatures import Positive, check_fields, named_fields
 from .samples import Samples
 
 
+@named_fields
 @dataclass(frozen=True)
 class Batching:
     """How an epoch is cut into batches; the last, smaller batch is kept unless `drop_last`."""
@@ -18,6 +20,7 @@ class Batching:
     size: Positive = 10
     shuffle: bool = True
     drop_last: bool = False
+    example: ClassVar[str] = "Batching(32)"
 
     def __post_init__(self) -> None:
         check_fields(self)

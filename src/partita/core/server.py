@@ -3,6 +3,7 @@
 The state is named tensors too: the shared ones, and under `server/` what never leaves it.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Annotated, Literal, Protocol
@@ -10,7 +11,7 @@ from typing import Annotated, Literal, Protocol
 import torch
 from torch import Tensor
 
-from ..errors import PartitaError
+from ..errors import DivergedError, PartitaError
 from ..randomness import Moment
 from ..signatures import Range, check_fields
 from ..tensors import Tensors, network_name, prefixed, under
@@ -45,7 +46,8 @@ class Update:
         try:
             check_fields(self)
         except PartitaError as problem:
-            raise PartitaError(f"{self}: {problem}") from problem
+            kind = DivergedError if self.weight is not None and not math.isfinite(self.weight) else PartitaError
+            raise kind(f"{self}: {problem}") from problem
         if self.mask is not None:
             object.__setattr__(self, "mask", {name: self._checked(name, mask) for name, mask in self.mask.items()})
 

@@ -14,6 +14,7 @@ from ..core.objectives import Problem
 from ..core.samples import Preparation, Samples
 from ..errors import PartitaError
 from ..randomness import derive, generator
+from ..signatures import named_arguments
 from .duplicates import check_duplicates
 from .manifests import fingerprint
 from .names import find_client
@@ -135,6 +136,7 @@ class Division(TypedDict, total=False):
     seed: int
 
 
+@named_arguments
 def federate(
     pool: Pool,
     split: Split | None = None,
@@ -159,6 +161,11 @@ def federate(
     `length` words of each text. Rows that stand in train and in test are counted, and above a share of
     `most_duplicates` refused.
     """
+    if not isinstance(pool, Pool):
+        raise PartitaError(
+            f"federate divides a Pool, not a {type(pool).__name__}. Make one: from_dataset(dataset), or a source such "
+            "as npz(path=...); if it is known whose each sample is: from_clients(inputs, targets, clients)."
+        )
     check_part("validation", validation)
     check_least(0, crop=crop, most_duplicates=most_duplicates)
     check_least(1, vocabulary=vocabulary, length=length)

@@ -9,6 +9,7 @@ from torch import Tensor
 from ..core.client import Client
 from ..core.phases import Phase
 from ..core.samples import Samples
+from ..core.soundness import finite
 from ..errors import DivergedError
 from ..tensors import Tensors, network_name, prefixed, under
 
@@ -83,11 +84,6 @@ def _gradient(
 def dense(gradient: Tensor) -> Tensor:
     """The gradient of a sparse embedding is sparse, which momentum, decay and penalties cannot work with."""
     return gradient.to_dense() if gradient.is_sparse else gradient
-
-
-def finite(tensor: Tensor) -> bool:
-    """Whether all entries are finite. Their sum tells in one pass, unless it overflows."""
-    return math.isfinite(tensor.detach().sum()) or bool(torch.isfinite(tensor).all())
 
 
 def diverged(what: str, became: str, phase: Phase, client: Client) -> DivergedError:

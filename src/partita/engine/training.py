@@ -14,6 +14,7 @@ from ..core.network import Network
 from ..core.optimizers import SGD
 from ..core.phases import Phase
 from ..core.samples import Samples
+from ..core.soundness import finite
 from ..randomness import Moment
 from ..tensors import Tensors, network_name, prefixed, under
 from . import reference
@@ -63,7 +64,7 @@ def train(
                 with torch.no_grad():
                     for name, parameter in trained.items():
                         parameter.copy_(phase.project(name, parameter))
-    if not all(map(reference.finite, trained.values())):
+    if not all(map(finite, trained.values())):
         raise reference.diverged("The weights", "not finite", phase, client)
     _gather_buffers_(network, held)
     sources = phase.view.sources(tensors, network)

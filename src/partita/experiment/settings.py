@@ -7,8 +7,9 @@ signature, so nothing is declared twice.
 import collections.abc
 import dataclasses
 import inspect
+import os
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -16,6 +17,7 @@ from torch import nn
 
 from .. import registry
 from ..core.algorithm import Algorithm
+from ..core.batching import Batching
 from ..core.optimizers import OPTIMIZERS, SGD, Optimizer
 from ..core.schedules import Schedule
 from ..core.selectors import Selector
@@ -26,6 +28,7 @@ from ..data.split import Split
 from ..data.splits.dirichlet import dirichlet
 from ..errors import PartitaError, unknown
 from ..simulation.tasks import Factory
+from .keys import unknown_key
 
 Settings = Mapping[str, object]
 Made = TypeVar("Made")
@@ -57,15 +60,19 @@ def arguments(
     arguments may be missing.
     """
     parameters = {n: p for n, p in inspect.signature(make).parameters.items() if n not in without}
-    hints = get_type_hints(make)
+    # A class that is no record declares its arguments in its constructor.
+    of_class = inspect.isclass(make) and not dataclasses.is_dataclass(make)
+    hints = get_type_hints(make.__init__ if of_class else make)
     known = {name: (defaults or {}).get(name, parameter.default) for name, parameter in parameters.items()}
     for key in settings:
         if key not in known:
-            raise PartitaError(_unknown_key(key, known, where))
+            raise PartitaError(unknown_key(key, known, where))
     missing = [name for name, default in known.items() if default is inspect.Parameter.empty and name not in settings]
     if missing and complete:
         raise PartitaError(f"{where or 'The experiment'} needs a value for {', '.join(missing)}.")
-    return {k: convert(hints[k], value, f"{where}.{k}".lstrip("."), known[k]) for k, value in settings.items()}
+    return {
+        k: convert(hints.get(k, object), value, f"{where}.{k}".lstrip("."), known[k]) for k, value in settings.items()
+    }
 
 
 def convert(kind: Any, value: object, where: str, default: object = inspect.Parameter.empty) -> Any:
@@ -155,6 +162,16 @@ def _sgd(value: object, where: str, default: object) -> SGD:
     return made
 
 
+def _batching(value: object, where: str, default: object) -> Batching:
+    """`32` is the size of a batch."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Batching(value)
+    if not isinstance(value, Mapping):
+        raise PartitaError(f"{where}: {value!r} is not the size of a batch. For example: {where}.size = 32.")
+    made: Batching = _dataclass(Batching, value, where, default)
+    return made
+
+
 def _algorithm(value: object, where: str, default: object) -> Algorithm:
     """An algorithm from settings. Without a name, they change the default algorithm."""
     made: Algorithm
@@ -186,7 +203,8 @@ def _federation(value: object, where: str, default: object) -> Federation:
 def federation_of(value: object, where: str) -> Federation:
     """Data from settings: `name` and its arguments make a pool, and the other settings divide it."""
     name, given = _name_and_rest(value, where)
-    found = pool_and_division(value, where)
+    given = _absolute(given)
+    found = pool_and_division({"name": name, **given}, where)
     settings = {"name": name, **given}
     if isinstance(found, Federation):
         return dataclasses.replace(found, settings=settings)
@@ -199,6 +217,18 @@ def federation_of(value: object, where: str) -> Federation:
     return dataclasses.replace(federate(pool, **division), settings=settings)
 
 
+def _absolute(settings: Settings) -> Settings:
+    """Paths of files as they are from any folder, so that a run finds them again."""
+    return {
+        key: os.path.abspath(value)
+        if key == "path" and isinstance(value, str)
+        else _absolute(value)
+        if isinstance(value, Mapping)
+        else value
+        for key, value in settings.items()
+    }
+
+
 def pool_and_division(value: object, where: str) -> Federation | tuple[Pool, dict[str, Any]]:
     """The pool that settings name, and the settings for `federate`; or a federation if the data come divided."""
     name, rest = _name_and_rest(value, where)
@@ -206,7 +236,7 @@ def pool_and_division(value: object, where: str) -> Federation | tuple[Pool, dic
     own, dividing = (inspect.signature(function).parameters for function in (source, federate))
     if unknown_keys := [key for key in rest if key not in own and key not in dividing]:
         known = {n: p.default for n, p in (*own.items(), *dividing.items()) if n != "pool"} | {"split": dirichlet()}
-        raise PartitaError(_unknown_key(unknown_keys[0], known, where))
+        raise PartitaError(unknown_key(unknown_keys[0], known, where))
     pool = build(source, {key: given for key, given in rest.items() if key in own}, where)
     division = {key: given for key, given in rest.items() if key in dividing and key not in own}
     if isinstance(pool, Federation):
@@ -240,6 +270,7 @@ _CONVERSIONS: dict[Any, Callable[[object, str, object], Any]] = {
     Optimizer: _optimizer,
     SGD: _sgd,
     Algorithm: _algorithm,
+    Batching: _batching,
     Server: _server,
     Federation: _federation,
     Split: _split,
@@ -262,23 +293,6 @@ def _name_and_rest(settings: object, where: str) -> tuple[str, Settings]:
     if isinstance(settings, Mapping) and isinstance(settings.get("name"), str):
         return settings["name"], {key: value for key, value in settings.items() if key != "name"}
     raise PartitaError(f"{where}: {settings!r} has no name. For example: {where} = 'NAME', or {where}.name = 'NAME'.")
-
-
-def _unknown_key(key: str, known: Settings, where: str) -> str:
-    for path in _paths(known):
-        if path.endswith("." + key):
-            return f"Unknown setting {key!r} of {where or 'the experiment'}. Did you mean {path!r}?"
-    return f"{where or 'Experiment'}: {unknown('setting', key, known)}"
-
-
-def _paths(known: Settings, before: str = "") -> Iterator[str]:
-    """The dotted names of all settings, including those inside defaults."""
-    for name, default in known.items():
-        yield before + name
-        if isinstance(default, Algorithm | Split):
-            yield from _paths(default.settings, f"{before}{name}.")
-        elif dataclasses.is_dataclass(default):
-            yield from (f"{before}{name}.{field.name}" for field in dataclasses.fields(default))
 
 
 def _is_class(kind: Any) -> bool:

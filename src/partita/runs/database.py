@@ -65,6 +65,15 @@ def lock(folder: Path) -> IO[str]:
     return file
 
 
+def is_locked(folder: Path) -> bool:
+    """Whether a process holds the lock of a folder; not known, and so not said, where nothing can be written."""
+    try:
+        with (folder / "lock").open("r+") as file:
+            return not lock_descriptor(file.fileno(), blocking=False)
+    except OSError:
+        return False
+
+
 def _claim(file: IO[str], folder: Path) -> None:
     """Take the lock. The workers of a killed process hold it until they exit, so this waits for a moment."""
     until = time.monotonic() + PATIENCE

@@ -9,6 +9,7 @@ from typing import IO
 
 from ..errors import PartitaError
 from ..evaluation.scores import Record
+from ..simulation.left_out import LeftOut
 from ..simulation.traffic import Traffic
 from .store import Store
 from .stored import StoredRun
@@ -18,11 +19,12 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def export_csv(run: StoredRun, folder: Path) -> list[Path]:
-    """metrics.csv, traffic.csv and rounds.csv; returns their paths."""
+    """metrics.csv, traffic.csv, left_out.csv and rounds.csv; returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     tables: dict[str, tuple[Sequence[str], Iterable[Sequence[object]]]] = {
         "metrics": _by_client(run, Record, run.records),
         "traffic": _by_client(run, Traffic, run.traffic),
+        "left_out": ([each.name for each in fields(LeftOut)], map(astuple, run.left_out)),
         "rounds": (["round", "seconds", "participants"], run.rounds),
     }
     written = []

@@ -11,7 +11,7 @@ from ..errors import PartitaError
 from ..evaluation.metric import Metric
 from ..evaluation.variants import Variant
 
-FORMAT = 4
+FORMAT = 5
 BaselinesPlace = Literal["../baselines", "../../baselines"]
 """Beside the run, or beside the folder of all its seeds. A record of somebody else's names no other place."""
 
@@ -49,6 +49,8 @@ class RunRecord:
     """Bytes of clients' states to hold in memory; the rest is read from the store."""
     baselines: BaselinesPlace | None
     """The folder of the run's baselines, relative to its own."""
+    notes: list[str] = field(default_factory=list)
+    """Remarks on data and set-up that a reader of the numbers must know."""
     partita: str = field(default_factory=lambda: version("partita"))
     status: str = "running"
     ended: str | None = None

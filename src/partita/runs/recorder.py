@@ -26,6 +26,7 @@ class Recorder:
             rounds=(*before.rounds, (ended.round, ended.seconds, ended.participants)),
             records=(*before.records, *ended.records),
             traffic=(*before.traffic, *ended.traffic),
+            left_out=(*before.left_out, *ended.left_out),
         )
         if ended.round % self._interval == 0 or ended.round == ended.rounds or self._states.over_budget:
             self.commit()

@@ -3,18 +3,19 @@
 import datetime
 import os
 import platform
-import warnings
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from ..core.algorithm import initial_state
 from ..data.manifests import manifest_of
-from ..errors import DegenerateWarning, PartitaError
+from ..data.questions import remarks
+from ..errors import PartitaError
 from ..evaluation.analysis import declared
 from ..evaluation.scores import used_variant
-from ..experiment.describe import describe
 from ..experiment.description import describe_experiment, differences, rebuild
 from ..experiment.files import trusted
 from ..simulation.events import OnEvent, ignore
@@ -34,6 +35,7 @@ from .verify import check
 
 COMMIT_EVERY = 1
 MEMORY = 1 << 30
+OWN_WEIGHTS = "the network is a module with weights of its own, which the seed does not decide"
 MOST_CLIENTS = 100_000
 """Up to so many, a run keeps who has which rows; beyond, where the division came from and its fingerprint."""
 
@@ -66,6 +68,10 @@ class Session:
             raise PartitaError(f"commit_every is {commit_every}, but must be at least 1.")
         executor = executor_of(on)
         data = experiment.data
+        setups = {stage.name: Setup.of(experiment, stage, experiment.weights) for stage in experiment.stages}
+        # All checks are made before anything is written, so that a refused start leaves nothing.
+        weights = [OWN_WEIGHTS] if isinstance(experiment.model, nn.Module) else []
+        notes = dict.fromkeys([*remarks(data), *weights, *(note for setup in setups.values() for note in setup.notes)])
         whole = len(data) <= MOST_CLIENTS
         record = RunRecord(
             experiment=describe_experiment(experiment),
@@ -88,12 +94,13 @@ class Session:
             commit_every=commit_every,
             memory=memory,
             baselines=baselines,
+            notes=list(notes),
         )
-        setup = Setup.of(experiment, experiment.stages[-1], experiment.weights)
+        setup = setups["run"]
         manifest = manifest_of(data) if whole else None
         session = cls(Store.create(folder, record, _first_analyses(setup), manifest), experiment, executor, on_event)
-        if len(experiment.stages) == 1:
-            session._setups["run"] = setup
+        first = experiment.stages[0].name
+        session._setups[first] = setups[first]
         return session
 
     @classmethod
@@ -188,13 +195,17 @@ class Session:
         states = self.states(stage)
         recorder = Recorder(self.store, stage.name, states, self.record.commit_every)
         found = self.store.server(stage.name)
-        start = Checkpoint(*found) if found else None
+        start = Checkpoint(*found, self.store.left_out(stage.name)) if found else None
         try:
             for ended in rounds(self.setup(stage), self.executor, states, start):
                 recorder.add(ended)
                 on_event(ended)
         except BaseException as problem:
             recorder.commit()
+            if isinstance(problem, PartitaError) and not any(map(self.store.rounds, ("pretrain", "run"))):
+                # Nothing came of it, and its folder is free for another attempt.
+                self.store.discard()
+                raise
             self.store.note(status="interrupted" if isinstance(problem, KeyboardInterrupt) else f"failed: {problem}")
             raise
 
@@ -251,11 +262,7 @@ def _need_same(record: RunRecord, experiment: Experiment, folder: Path) -> None:
 
 
 def _first_analyses(setup: Setup) -> dict[str, object]:
-    """The results of analyses before the first round. A method that does not fit the network is refused here."""
-    with warnings.catch_warnings():
-        # Warnings are given when the rounds start.
-        warnings.simplefilter("ignore", DegenerateWarning)
-        describe(setup.algorithm, setup.tasks[0])
+    """The results of analyses before the first round."""
     population = population_at(
         setup, setup.moment(0), lambda: initial_state(setup.algorithm, setup.server_client(), setup.data.sizes), {}
     )

@@ -5,19 +5,21 @@ import os
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, fields
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from ..errors import PartitaError
 from ..evaluation.scores import Record
+from ..simulation.left_out import LeftOut
 from ..simulation.traffic import Traffic
 from .blobs import checked, checksum, joined, pack, parts_of, unpack
 from .database import DATABASE, connect, explained, lock
 from .folders import need_new
 from .record import FORMAT, RunRecord
+from .schema import NUMBERS, SCHEMA
 
 if TYPE_CHECKING:
     from ..tensors import Tensors
@@ -25,31 +27,7 @@ if TYPE_CHECKING:
 UNFINISHED = "new.sqlite"
 SERVER = -1
 """The client number under which the server's state is stored."""
-SCHEMA = """
-CREATE TABLE record (key TEXT PRIMARY KEY, value TEXT NOT NULL, checksum TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE analyses (name TEXT PRIMARY KEY, value TEXT NOT NULL, checksum TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE division (manifest BLOB NOT NULL, checksum TEXT NOT NULL);
-CREATE TABLE rounds (stage TEXT, round INTEGER, seconds REAL, participants INTEGER, PRIMARY KEY (stage, round));
-CREATE TABLE metrics (
-    stage TEXT, round INTEGER, client INTEGER, variant TEXT, role TEXT, count INTEGER, correct INTEGER, loss REAL
-);
-CREATE TABLE traffic (stage TEXT, round INTEGER, client INTEGER, "group" TEXT, down INTEGER, up INTEGER);
-CREATE TABLE commits (stage TEXT, round INTEGER, states INTEGER NOT NULL, checksum TEXT NOT NULL,
-    PRIMARY KEY (stage, round));
-CREATE TABLE states (stage TEXT, client INTEGER, round INTEGER NOT NULL, parts INTEGER NOT NULL,
-    PRIMARY KEY (stage, client));
-CREATE TABLE parts (stage TEXT, client INTEGER, part INTEGER, bytes BLOB NOT NULL, checksum TEXT NOT NULL,
-    PRIMARY KEY (stage, client, part));
-CREATE INDEX metrics_by_round ON metrics (stage, round);
-CREATE INDEX traffic_by_round ON traffic (stage, round);
-"""
 RECORD, ANALYSES = "SELECT key, value, checksum FROM record", "SELECT name, value, checksum FROM analyses"
-NUMBERS = {
-    "rounds": ("round", "seconds", "participants"),
-    "metrics": tuple(each.name for each in fields(Record)),
-    "traffic": tuple(each.name for each in fields(Traffic)),
-}
-"""Tables of numbers, and their columns besides the stage."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +42,7 @@ class Commit:
     """Number, seconds and participants of each."""
     records: tuple[Record, ...] = ()
     traffic: tuple[Traffic, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
 
 
 class Store:
@@ -134,6 +113,15 @@ class Store:
             self.closed = True
             self._connection.close()
             self.release()
+
+    def discard(self) -> None:
+        """Remove a run that holds nothing, and its folder if that is empty then."""
+        self._connection.close()
+        for name in (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", "lock"):
+            (self.folder / name).unlink(missing_ok=True)
+        with suppress(OSError):
+            self.folder.rmdir()
+        self.close()
 
     def release(self) -> None:
         """Release the lock, so that another process can write; this one only reads from now on."""
@@ -211,6 +199,7 @@ class Store:
                 "rounds": list(commit.rounds),
                 "metrics": list(map(attrgetter(*NUMBERS["metrics"]), commit.records)),
                 "traffic": list(map(attrgetter(*NUMBERS["traffic"]), commit.traffic)),
+                "left_out": list(map(attrgetter(*NUMBERS["left_out"]), commit.left_out)),
             }
             for table, rows in numbers.items():
                 places = ", ".join("?" * (1 + len(NUMBERS[table])))
@@ -251,6 +240,9 @@ class Store:
 
     def traffic(self, stage: str) -> list[Traffic]:
         return [Traffic(*row) for row in self.numbers("traffic", stage)]
+
+    def left_out(self, stage: str) -> list[LeftOut]:
+        return [LeftOut(*row) for row in self.numbers("left_out", stage)]
 
     def rounds(self, stage: str) -> list[tuple[int, float, int]]:
         return [(number, seconds, count) for number, seconds, count in self.numbers("rounds", stage)]

@@ -1,7 +1,7 @@
 """What does a stored run contain? It is read from its database alone, without data or network."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -9,7 +9,9 @@ from typing import Any, Literal
 from ..evaluation.metric import Metric
 from ..evaluation.scores import HeldOut, Record, Summary, summarize
 from ..evaluation.variants import Variant
+from ..simulation.left_out import LeftOut
 from ..simulation.traffic import Traffic
+from .database import is_locked
 from .record import RunRecord
 from .store import Store
 
@@ -25,6 +27,13 @@ class StoredRun:
     traffic: list[Traffic]
     analyses: dict[str, Any]
     """The results of analyses by name: labels, network, baselines, guard and others."""
+    left_out: list[LeftOut] = field(default_factory=list)
+    """Of pretraining too."""
+
+    @cached_property
+    def worked_on(self) -> bool:
+        """Whether another process works on the run now."""
+        return is_locked(self.folder)
 
     @property
     def metric(self) -> Metric:
@@ -133,6 +142,7 @@ class StoredRun:
             "scores": {str(at): {m: asdict(s) for m, s in self.summaries(at).items()} for at in self.evaluated},
             "newcomer_scores": {m: asdict(s) for m, s in self.summaries(newcomers=True).items()},
             "records": [{**asdict(each), "name": self.record.name_of(each.client)} for each in self.records],
+            "left_out": [asdict(each) for each in self.left_out],
             "analyses": self.analyses,
         }
 
@@ -158,4 +168,5 @@ def read_run(folder: Path) -> StoredRun:
 def stored_run(store: Store) -> StoredRun:
     with store.snapshot():
         rounds, records, traffic = store.rounds("run"), store.records("run"), store.traffic("run")
-        return StoredRun(store.folder, store.record, rounds, records, traffic, store.analyses)
+        left_out = [*store.left_out("pretrain"), *store.left_out("run")]
+        return StoredRun(store.folder, store.record, rounds, records, traffic, store.analyses, left_out)

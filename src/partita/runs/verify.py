@@ -2,7 +2,8 @@
 
 from .blobs import checked
 from .database import explained
-from .store import ANALYSES, NUMBERS, RECORD, SERVER, Store, checksum_of_rows
+from .schema import NUMBERS
+from .store import ANALYSES, RECORD, SERVER, Store, checksum_of_rows
 
 
 def check(store: Store) -> None:

@@ -1,8 +1,7 @@
-"""Is the set-up sound? Nonsense is refused; a method that amounts to another one gets a warning."""
+"""Is the set-up sound? Nonsense is refused; a method that amounts to another one is noted."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-import torch
 from torch import nn
 
 from ..core.algorithm import Algorithm, kept_names, shared_names
@@ -11,24 +10,12 @@ from ..core.client import Client
 from ..core.phases import Phase
 from ..core.task import Task
 from ..data.federation import Federation
-from ..errors import PartitaError, warn
+from ..errors import PartitaError
 
 
-def check_device(name: str) -> None:
-    """A device must be one that shortcuts and random numbers know, and be there."""
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        device = torch.device("meta")
-    if device.type not in ("cpu", "cuda"):
-        raise PartitaError(f"device is {name!r}: it must be 'cpu', 'cuda', or 'cuda:1' for the second such device.")
-    if device.type == "cuda" and (device.index or 0) >= (found := torch.cuda.device_count()):
-        there = f"finds {found} such device{'s' if found > 1 else ''}" if found else "finds no such device"
-        raise PartitaError(f"device is {name!r}, but torch {there} on this machine. Take device = 'cpu'.")
-
-
-def check_algorithm(algorithm: Algorithm, client: Client) -> None:
-    """Resolve every selector against the network, and warn if the personal part is empty or everything."""
+def check_algorithm(algorithm: Algorithm, client: Client) -> list[str]:
+    """Resolve every selector against the network, and note a personal part that is empty or everything."""
+    notes: list[str] = []
     network = client.task.network
     tensors = algorithm.expand(client)
     names = frozenset(tensors)
@@ -43,13 +30,18 @@ def check_algorithm(algorithm: Algorithm, client: Client) -> None:
         if isinstance(phase.epochs, int) and phase.epochs < 0:
             raise PartitaError(f"{algorithm.label}: epochs of {phase.train} is {phase.epochs}, but must be at least 0.")
     if all(stage.epochs == 0 for stage in algorithm.phases if isinstance(stage, Phase)):
-        warn(f"{algorithm.label}: every phase of a round has 0 epochs, so nothing is learned. Set epochs above 0.")
+        notes.append(
+            f"{algorithm.label}: every phase of a round has 0 epochs, so nothing is learned. Set epochs above 0."
+        )
     if algorithm.personal is not None:
         personal = algorithm.personal(network, frozenset(network.parameters))
         if not personal:
-            warn(f"{algorithm.name}: nothing is personal, so this is FedAvg. Choose a part to keep personal.")
+            notes.append(f"{algorithm.name}: nothing is personal, so this is FedAvg. Choose a part to keep personal.")
         elif len(personal) == len(network.parameters):
-            warn(f"{algorithm.name}: everything is personal, so this is local training. Choose a part to share.")
+            notes.append(
+                f"{algorithm.name}: everything is personal, so this is local training. Choose a part to share."
+            )
+    return notes
 
 
 def check_agreement(algorithm: Algorithm, first: Client, others: Iterable[Client]) -> None:
@@ -85,9 +77,10 @@ def check_clients(data: Federation) -> None:
         )
 
 
-def check_data(algorithm: Algorithm, task: Task, data: Federation, batching: Batching) -> None:
+def check_data(algorithm: Algorithm, task: Task, data: Federation, batching: Batching) -> list[str]:
     """Every client must be able to train: enough samples for a batch, and for a step of every phase."""
     sizes = data.sizes
+    notes: list[str] = []
     if batching.drop_last and (small := [c for c, size in enumerate(sizes) if size < batching.size]):
         raise PartitaError(
             f"{_clients(data, small)} with fewer than {batching.size} samples would not train at all. Set drop_last to "
@@ -102,7 +95,7 @@ def check_data(algorithm: Algorithm, task: Task, data: Federation, batching: Bat
                 "a minimum size of 2, or use group norm."
             )
     if algorithm.refinement and int(algorithm.refinement.fraction * sum(sizes)) == 0:
-        warn(
+        notes.append(
             f"{algorithm.label}: a fraction of {algorithm.refinement.fraction} of {sum(sizes)} samples is no sample at "
             "all, so the server learns nothing. Raise the fraction."
         )
@@ -110,9 +103,18 @@ def check_data(algorithm: Algorithm, task: Task, data: Federation, batching: Bat
     least = min(size for size in range(batching.size * needed + 1) if _batches(size, batching, task) >= needed)
     idle = [client for client, size in enumerate(sizes) if size < least]
     if idle:
-        warn(
+        notes.append(
             f"{algorithm.name}: a step needs {needed} batches; {_clients(data, idle)} with fewer will not train. "
             "Use smaller batches."
+        )
+    return notes
+
+
+def check_participation(rounds: int, participants: Callable[[int], Sequence[int]]) -> None:
+    """Somebody must take part in some round."""
+    if not any(participants(round) for round in range(rounds)):
+        raise PartitaError(
+            f"Nobody takes part in any of the {rounds} rounds. Raise the participation, or put clients in the schedule."
         )
 
 

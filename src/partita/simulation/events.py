@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ..evaluation.scores import Record, Summary
 from ..tensors import Tensors
+from .left_out import LeftOut
 from .traffic import Traffic
 
 
@@ -28,6 +29,22 @@ class RoundEnded:
     records: Sequence[Record]
     """Of this round only, like `traffic`."""
     traffic: Sequence[Traffic]
+    left_out: Sequence[LeftOut] = ()
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A run is ready to begin or to go on."""
+
+    label: str
+    data: str
+    clients: int
+    rounds: int
+    """That lie ahead."""
+    baseline_rounds: int
+    """Of its baselines, where these are not there yet."""
+    notes: Sequence[str]
+    """What is to be known of data and set-up."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +63,7 @@ class Analysed:
     total: int
 
 
-Event = RoundEnded | Waiting | Analysed
+Event = Planned | RoundEnded | Waiting | Analysed
 OnEvent = Callable[[Event], None]
 
 

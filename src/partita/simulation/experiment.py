@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypedDict
+from typing import Annotated, Literal, TypedDict
 
 from torch import nn
 
@@ -15,8 +15,10 @@ from ..data.federation import Federation
 from ..engine import reference
 from ..engine.fast import FastEngine
 from ..errors import PartitaError
+from ..signatures import above, check_fields, named_fields
 from ..tensors import Tensors
-from .checks import check_device
+from .arguments import need_device, need_parts
+from .left_out import OnSickClient
 from .samplers import Sampler, sampler
 from .tasks import Factory
 
@@ -43,6 +45,7 @@ class Stage:
     rounds: int
 
 
+@named_fields
 @dataclass(frozen=True, eq=False)
 class Experiment:
     """Everything that affects a result."""
@@ -75,17 +78,27 @@ class Experiment:
     """The largest number of clients to evaluate. If there are more, a fixed sample is evaluated."""
     oracle_validation: bool = False
     """Use test data as validation data, to repeat publications that did. The result is marked."""
+    on_sick_client: OnSickClient = "stop"
+    """What happens when the loss or the update of a client is not finite or too large: the run stops, or the client's
+    round is dropped (`leave_out`), and the result says so."""
+    max_update_norm: Annotated[float, above(0)] | None = None
+    """The largest norm that the update of a client may have; by default any that the network's precision can tell."""
     engine: Engine = "fast"
     device: str = "cpu"
     """Where clients work: `cpu`, `cuda`, or `cuda:1` for the second such device."""
 
     def __post_init__(self) -> None:
+        need_parts(self.algorithm, self.model, self.data)
+        if isinstance(self.batching, int):
+            # The size of a batch is often all that is to be said.
+            object.__setattr__(self, "batching", Batching(self.batching))
+        check_fields(self)
         for name, least in (("rounds", 1), ("evaluate_every", 0), ("evaluation_batch", 1), ("evaluation_clients", 1)):
             if getattr(self, name) < least:
                 raise PartitaError(f"{name} is {getattr(self, name)}: it must be at least {least}.")
+        need_device(self.device)
         if self.pretrain and self.pretrain.rounds < 1:
             raise PartitaError(f"pretrain.rounds is {self.pretrain.rounds}: it must be at least 1.")
-        check_device(self.device)
         _ = self.sampler, self.stages
 
     @property
@@ -127,5 +140,7 @@ class Options(TypedDict, total=False):
     evaluation_batch: int
     evaluation_clients: int
     oracle_validation: bool
+    on_sick_client: OnSickClient
+    max_update_norm: float | None
     engine: Engine
     device: str

@@ -8,6 +8,8 @@ from ..core.algorithm import absent_round, begin, client_round, enter, kept_name
 from ..core.client import Client
 from ..core.samples import Samples
 from ..core.server import Update
+from ..core.soundness import check_sound
+from ..errors import DivergedError
 from ..evaluation.measurement import measure_all
 from ..evaluation.scores import HeldOut, Record, record_of
 from ..evaluation.variants import Variant
@@ -31,6 +33,8 @@ class ClientResult:
     update: Update | None = None
     traffic: Sequence[Traffic] = ()
     records: Sequence[Record] = ()
+    problem: str | None = None
+    """Why the client is left out; then there is nothing else."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +46,27 @@ class Job(ABC):
     received: Sequence[Tensors]
     moment: Moment
 
+    def run(self, setup: Setup) -> Iterator[ClientResult]:
+        """Of all clients together; if one of them diverges and may be left out, of each alone."""
+        clients = self.participants(setup)
+        if setup.experiment.on_sick_client == "stop":
+            yield from self.results(setup, clients)
+            return
+        try:
+            found = list(self.results(setup, clients))
+        except DivergedError:
+            found = [self._alone(setup, client) for client in clients]
+        yield from found
+
     @abstractmethod
-    def run(self, setup: Setup) -> Iterator[ClientResult]: ...
+    def results(self, setup: Setup, clients: Sequence[Client]) -> Iterator[ClientResult]: ...
+
+    def _alone(self, setup: Setup, client: Client) -> ClientResult:
+        try:
+            [found] = self.results(setup, [client])
+        except DivergedError as problem:
+            return ClientResult(client.id, problem=str(problem))
+        return found
 
     def participants(self, setup: Setup) -> list[Client]:
         return [
@@ -59,9 +82,9 @@ class Train(Job):
     evaluated: bool = False
     """Whether the models right after training are measured."""
 
-    def run(self, setup: Setup) -> Iterator[ClientResult]:
-        clients = self.participants(setup)
+    def results(self, setup: Setup, clients: Sequence[Client]) -> Iterator[ClientResult]:
         for client, each in zip(clients, client_round(setup.algorithm, clients, setup.run_phase), strict=True):
+            check_sound(each, client, setup.experiment.max_update_norm)
             records = _records(setup, client, {"after_local": each.tensors}, self.moment) if self.evaluated else []
             # The server and the store are in main memory, whatever device clients use.
             update = replace(
@@ -74,8 +97,7 @@ class Train(Job):
 class StayAway(Job):
     """A round of clients that do not take part, for methods that train them too."""
 
-    def run(self, setup: Setup) -> Iterator[ClientResult]:
-        clients = self.participants(setup)
+    def results(self, setup: Setup, clients: Sequence[Client]) -> Iterator[ClientResult]:
         for client, own in zip(clients, absent_round(setup.algorithm, clients, setup.run_phase), strict=True):
             yield ClientResult(client.id, _on_cpu(own))
 
@@ -84,10 +106,10 @@ class StayAway(Job):
 class Evaluate(Job):
     """Evaluate every model of the method on clients' validation and test data, after the round before this moment."""
 
-    def run(self, setup: Setup) -> Iterator[ClientResult]:
+    def results(self, setup: Setup, clients: Sequence[Client]) -> Iterator[ClientResult]:
         algorithm = setup.algorithm
         moment = replace(self.moment, round=self.moment.round - 1)
-        for client in self.participants(setup):
+        for client in clients:
             client = enter(algorithm, client)
             models: dict[Variant, Tensors] = {"before_local": begin(algorithm, client)}
             if kept_names(algorithm, client.task, client.initial):

@@ -15,6 +15,7 @@ from ..prediction.clients import client_model, global_model
 from ..prediction.inputs import Inputs
 from ..prediction.model import ClientModel
 from ..tensors import Tensors
+from .left_out import LeftOut
 from .population import population_at
 from .setup import Setup
 from .traffic import Traffic
@@ -30,6 +31,7 @@ class Result:
     own: Mapping[int, Tensors]
     records: Sequence[Record]
     traffic: Sequence[Traffic]
+    left_out: Sequence[LeftOut] = ()
 
     @property
     def algorithm(self) -> Algorithm:
@@ -114,6 +116,7 @@ class Result:
             "score": asdict(self.score()),
             "newcomers": asdict(self.score(newcomers=True)) if self.data.newcomers else None,
             "bytes_per_round": self.bytes_per_round,
+            "left_out": [asdict(each) for each in self.left_out],
             "records": [asdict(record) for record in self.records],
         }
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
+from itertools import islice
 
 from torch import nn
 
@@ -11,13 +12,24 @@ from ..core.client import Client
 from ..core.objectives import OBJECTIVES
 from ..core.task import Task
 from ..data.federation import Federation
-from ..errors import PartitaError
+from ..data.questions import unanswerable
+from ..errors import PartitaError, warn
 from ..evaluation.population import fixed_sample
 from ..randomness import Moment
 from ..tensors import Tensors
-from .checks import check_agreement, check_algorithm, check_clients, check_data, check_evaluation
+from .checks import (
+    check_agreement,
+    check_algorithm,
+    check_clients,
+    check_data,
+    check_evaluation,
+    check_participation,
+)
 from .experiment import ENGINES, Experiment, Stage
 from .tasks import Tasks, facts_for
+from .trial import try_network
+
+MOST_TRIALS = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,11 +151,26 @@ class Setup:
 
     def check(self) -> None:
         """Refuse a set-up that makes no sense, and warn if the method amounts to another one."""
+        for note in self.notes:
+            warn(note)
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks on the set-up before it runs. A set-up that makes no sense is refused."""
         algorithm, data, experiment = self.algorithm, self.data, self.experiment
         check_clients(data)
         task = self.tasks[0]
-        check_data(algorithm, task, data, experiment.batching)
+        notes = check_data(algorithm, task, data, experiment.batching)
         check_evaluation(data, task, experiment.evaluation_batch)
         first = self.client(0, self.moment(0))
-        check_algorithm(algorithm, first)
+        notes += check_algorithm(algorithm, first)
         check_agreement(algorithm, first, (self.client(other, first.moment) for other in self.different))
+        check_participation(self.stage.rounds, lambda round: self.participants(self.moment(round)))
+        if algorithm.predict is None:
+            # One client of each network; where every client has its own, the first ones.
+            tried = {self.tasks[other]: other for other in [*islice(self.different, MOST_TRIALS), 0]}
+            for number in sorted(tried.values()):
+                client = first if number == 0 else self.client(number, first.moment)
+                notes += try_network(client, data, own_loss=experiment.loss is not None)
+        notes += unanswerable(data, self.evaluated)
+        return tuple(dict.fromkeys(notes))

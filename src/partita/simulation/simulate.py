@@ -1,5 +1,7 @@
 """How is an experiment run without keeping it? All in memory, and the result is returned."""
 
+from dataclasses import fields
+
 from torch import nn
 from typing_extensions import Unpack
 
@@ -7,10 +9,13 @@ from ..core.algorithm import Algorithm
 from ..data.federation import Federation, federate
 from ..data.pool import Pool
 from ..evaluation.scores import Record
+from ..signatures import check_names, named_arguments
 from ..tensors import Tensors
+from .arguments import need_parts
 from .events import OnEvent, ignore
 from .executor import Executor, executor_of
 from .experiment import Experiment, Options
+from .left_out import LeftOut
 from .result import Result
 from .rounds import rounds
 from .setup import Setup
@@ -18,6 +23,7 @@ from .tasks import Factory
 from .traffic import Traffic
 
 
+@named_arguments
 def simulate(
     algorithm: Algorithm,
     model: nn.Module | Factory,
@@ -45,6 +51,9 @@ def experiment_of(
     algorithm: Algorithm, model: nn.Module | Factory, data: Federation | Pool, options: Options
 ) -> Experiment:
     """An experiment from its parts. A pool is divided with the experiment's seed."""
+    known = [field.name for field in fields(Experiment) if field.name not in ("algorithm", "model", "data")]
+    check_names("The experiment", options, known)
+    need_parts(algorithm, model, data)
     divided = federate(data, seed=options.get("seed", 0)) if isinstance(data, Pool) else data
     return Experiment(algorithm, model, divided, **options)
 
@@ -64,9 +73,11 @@ def _run(setup: Setup, executor: Executor, on_event: OnEvent) -> Result:
     state: Tensors = {}
     records: list[Record] = []
     traffic: list[Traffic] = []
+    left_out: list[LeftOut] = []
     for ended in rounds(setup, executor, states):
         state = ended.state
         records += ended.records
         traffic += ended.traffic
+        left_out += ended.left_out
         on_event(ended)
-    return Result(setup, state, states, records, traffic)
+    return Result(setup, state, states, records, traffic, left_out)

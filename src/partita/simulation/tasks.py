@@ -13,6 +13,7 @@ from ..data.federation import Federation
 from ..errors import PartitaError
 from ..randomness import seeded
 from ..tensors import Tensors
+from .trial import need_module
 
 Factory = Callable[..., nn.Module]
 
@@ -69,14 +70,27 @@ class Tasks:
         """The task of clients of whom the network's factory is told these facts."""
         key = repr(dict(facts))
         if key not in self.made:
-            if isinstance(self.model, nn.Module):
-                module = self.model
-            else:
-                with seeded(self.seed, "weights"):
-                    module = self.model(**facts)
-            self.made[key] = self.make_task(module)
+            self.made[key] = self.make_task(
+                need_module(self.model if isinstance(self.model, nn.Module) else self._called(facts))
+            )
             _replace_weights_(self.made[key], self.weights)
         return self.made[key]
+
+    def _called(self, facts: Mapping[str, Any]) -> object:
+        """What the factory makes. Its errors are told with what it was given."""
+        assert not isinstance(self.model, nn.Module)
+        try:
+            with seeded(self.seed, "weights"):
+                return self.model(**facts)
+        except PartitaError:
+            raise
+        except Exception as problem:
+            given = ", ".join(f"{name}={fact}" for name, fact in facts.items())
+            name = getattr(self.model, "__name__", type(self.model).__name__)
+            raise PartitaError(
+                f"The network cannot be made: {name}({given}) ends in {type(problem).__name__}: "
+                f"{' '.join(str(problem).split())}"
+            ) from problem
 
 
 def _replace_weights_(task: Task, weights: Tensors) -> None:

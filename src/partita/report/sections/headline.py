@@ -3,6 +3,7 @@
 from statistics import fmean, pstdev
 
 from ...formatting import NONE, amount, byte_text
+from ...simulation.left_out import left_out_text
 from ..charts.bars import Part, bars
 from ..charts.frame import colour
 from ..charts.intervals import Interval, intervals
@@ -24,12 +25,24 @@ def headline(study: Study) -> Section:
     return section(
         "headline",
         "Result",
+        *_left_out(study),
         cards,
         shown,
         paragraph(_explained(study), class_="quiet"),
         *_figures(study, tested),
         *_gaps(study),
     )
+
+
+def _left_out(study: Study) -> list[Html]:
+    """Clients whose rounds were dropped, of every run: no result without this."""
+    texts = [
+        f"{method.name}, seed {each.run.seed}: {text}"
+        for method in (*study.methods, *study.baselines)
+        for each in method.replicas
+        if (text := left_out_text(each.run.left_out))
+    ]
+    return [paragraph(text, class_="missing") for text in texts]
 
 
 def _figures(study: Study, tested: list[Method]) -> list[Html]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import overload
+from typing import Literal, overload
 
 from torch import nn
 from typing_extensions import Unpack
@@ -24,6 +24,9 @@ from ..trackers.tracking import need_trackers
 from .finish import finish
 from .kept import Run, Runs, report_of
 
+Baselines = bool | Literal["tuned", "quick"]
+"""Whether baselines are made beside a run: tuned on validation data (also True), at one default rate, or not at all."""
+
 
 @overload
 def run(
@@ -33,7 +36,7 @@ def run(
     *,
     folder: Path | str,
     seeds: None = None,
-    baselines: bool = True,
+    baselines: Baselines = True,
     commit_every: int = 1,
     track: Sequence[str] = (),
     on: Executor | str | None = None,
@@ -50,7 +53,7 @@ def run(
     *,
     folder: Path | str,
     seeds: int,
-    baselines: bool = True,
+    baselines: Baselines = True,
     commit_every: int = 1,
     track: Sequence[str] = (),
     on: Executor | str | None = None,
@@ -66,7 +69,7 @@ def run(
     *,
     folder: Path | str,
     seeds: int | None = None,
-    baselines: bool = True,
+    baselines: Baselines = True,
     commit_every: int = 1,
     track: Sequence[str] = (),
     on: Executor | str | None = None,
@@ -77,7 +80,8 @@ def run(
 
     A run that is in the folder already goes on where it was, to the same bits as without the interruption, and one that
     is done is only read. The objects must be the same as then: their code and values are compared, and a difference is
-    refused. `seeds` repeats the experiment under so many seeds on the same division of the data, each in a folder
+    refused. `baselines` are made beside it: their rates are chosen on validation data, or with "quick" taken as they
+    are, which saves time and is said in the report; False makes none. `seeds` repeats the experiment under so many seeds on the same division of the data, each in a folder
     below. `options` are the fields of `Experiment`: rounds, seed, participation, batching and others. `track` names
     trackers, as in `tensorboard` or `mlflow:ADDRESS`. `on` says who does the work; it does not change a bit of the
     result.
@@ -88,6 +92,7 @@ def run(
             experiment,
             place,
             baselines=BESIDE if baselines else None,
+            baseline_tuning=baselines != "quick",
             commit_every=commit_every,
             track=track,
             on=on,
@@ -113,6 +118,7 @@ def keep(
     folder: Path,
     *,
     baselines: BaselinesPlace | None = BESIDE,
+    baseline_tuning: bool = True,
     commit_every: int = 1,
     track: Sequence[str] = (),
     on: Executor | str | None = None,
@@ -121,7 +127,13 @@ def keep(
     """Run an experiment in a folder, or go on with it; then make its baselines and its guard."""
     need_trackers(track)
     with session_for(
-        experiment, folder, baselines=baselines, commit_every=commit_every, on=on, on_event=on_event
+        experiment,
+        folder,
+        baselines=baselines,
+        baseline_tuning=baseline_tuning,
+        commit_every=commit_every,
+        on=on,
+        on_event=on_event,
     ) as session:
         finish(session, track)
         return Run.of(session)
@@ -132,7 +144,7 @@ def keep_seeds(
     folder: Path,
     seeds: int,
     *,
-    baselines: bool = True,
+    baselines: Baselines = True,
     commit_every: int = 1,
     track: Sequence[str] = (),
     on: Executor | str | None = None,
@@ -148,6 +160,7 @@ def keep_seeds(
                 replace(experiment, seed=seed),
                 folder / f"seed-{seed}",
                 baselines=BESIDE_SEEDS if baselines else None,
+                baseline_tuning=baselines != "quick",
                 commit_every=commit_every,
                 track=track,
                 on=on,

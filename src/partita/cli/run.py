@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from enum import Enum
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,6 +33,16 @@ if TYPE_CHECKING:
     from ..simulation.events import Event, OnEvent
     from ..simulation.experiment import Experiment
 
+
+
+class BaselineChoice(str, Enum):
+    """How much is done for baselines."""
+
+    tuned = "tuned"
+    quick = "quick"
+    none = "none"
+
+
 Track = Annotated[
     list[str] | None,
     typer.Option(
@@ -57,7 +68,11 @@ def run(
     save: Annotated[bool, typer.Option(help="Keep the run, so that it can be resumed and shown.")] = True,
     seeds: Annotated[int, typer.Option(help="Repeat under so many seeds, on the same division of data.")] = 1,
     commit_every: Annotated[int, typer.Option(help="Rounds between commits.")] = 1,
-    baselines: Annotated[bool, typer.Option(help="Make the baselines too, or use those that are there.")] = True,
+    baselines: Annotated[
+        BaselineChoice,
+        typer.Option(help="Baselines beside the run: tuned on validation data, at one default rate (quick), or none."),
+    ] = BaselineChoice.tuned,
+    no_baselines: Annotated[bool, typer.Option("--no-baselines", help="The same as --baselines none.")] = False,
     on: On = None,
     workers: Workers = None,
     track: Track = None,
@@ -66,8 +81,10 @@ def run(
 ) -> None:
     """Run an experiment and show its result. The run is kept in a folder, and can be resumed if it is interrupted.
 
-    Beside it come baselines on the same clients: local training, the global model, and that fine-tuned. They are runs
-    of their own in the folder `baselines` beside the run, made once and used again by later runs.
+    Beside it come baselines on the same clients: local training, the global model, and that fine-tuned. Their learning
+    rates are chosen on validation data, which takes several times as long as the run itself; --baselines quick takes
+    one rate. They are runs of their own in the folder `baselines` beside the run, made once and used again by later
+    runs with the same data, network, rounds, local epochs and seed.
 
     Examples:
 
@@ -77,7 +94,7 @@ def run(
 
     partita run algorithm=flayer algorithm.on=fedper data.split.clients=30 data.split.alpha=0.5 --no-save
     """
-    from ..api.run import keep, keep_seeds
+    from ..api.run import Baselines, keep, keep_seeds
     from ..experiment.files import make, read
     from ..runs.folders import BESIDE, need_new
 
@@ -85,6 +102,8 @@ def run(
     options = {"algorithm": algorithm, "model": model, "data": data, "rounds": rounds, "seed": seed}
     given = [*(f"{key}={value}" for key, value in options.items() if value is not None), *changes]
     executor, trackers = executor_text(on, workers), track or []
+    beside: Baselines = "quick" if baselines is BaselineChoice.quick else baselines is BaselineChoice.tuned
+    beside = False if no_baselines else beside
     made = make(read(file, given, trust=trust))
     if not save:
         _run_unkept(made, trackers, executor, as_json)
@@ -96,7 +115,7 @@ def run(
                     made,
                     folder,
                     seeds,
-                    baselines=baselines,
+                    baselines=beside,
                     commit_every=commit_every,
                     track=trackers,
                     on=executor,
@@ -115,7 +134,8 @@ def run(
             kept = keep(
                 made,
                 folder,
-                baselines=BESIDE if baselines else None,
+                baselines=BESIDE if beside else None,
+                baseline_tuning=beside != "quick",
                 commit_every=commit_every,
                 track=trackers,
                 on=executor,

@@ -61,16 +61,16 @@ class _Bars:
 
         if isinstance(event, RoundEnded):
             score = f"test {event.metric} {spread(event.score, event.metric)}" if event.score else None
-            self._advance(event.stage, event.round, event.rounds, score)
+            self._advance(event.stage, event.round, event.rounds, score, event.now)
         elif isinstance(event, Analysed):
             self._advance(event.analysis, event.done, event.total, None)
         else:
             _tell_event(event)
 
-    def _advance(self, name: str, done: int, total: int, score: str | None) -> None:
+    def _advance(self, name: str, done: int, total: int, score: str | None, now: str = "") -> None:
         if name not in self._known:
             self._known[name] = self._shown.add_task(name, total=total, score="")
-        self._shown.update(self._known[name], completed=done, total=total)
+        self._shown.update(self._known[name], completed=done, total=total, description=now or name)
         if score is not None:
             self._shown.update(self._known[name], score=score)
 
@@ -81,7 +81,8 @@ def _tell_event(event: "Event") -> None:
     if isinstance(event, RoundEnded):
         if event.score:
             reached = spread(event.score, event.metric)
-            tell(f"{event.stage}: round {event.round}/{event.rounds}, test {event.metric} {reached}")
+            at = event.now or f"{event.stage}: round {event.round}/{event.rounds}"
+            tell(f"{at}, test {event.metric} {reached}")
     elif isinstance(event, Analysed):
         if event.done == event.total:
             tell(f"{event.analysis}: {event.total} clients")

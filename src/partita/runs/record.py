@@ -11,7 +11,7 @@ from ..errors import PartitaError
 from ..evaluation.metric import Metric
 from ..evaluation.variants import Variant
 
-FORMAT = 4
+FORMAT = 5
 BaselinesPlace = Literal["../baselines", "../../baselines"]
 """Beside the run, or beside the folder of all its seeds. A record of somebody else's names no other place."""
 
@@ -49,6 +49,8 @@ class RunRecord:
     """Bytes of clients' states that are held in memory; beyond that they are read from the store."""
     baselines: BaselinesPlace | None
     """Where the run's baselines are, seen from its folder."""
+    baseline_tuning: bool
+    """Whether their rates are chosen on validation data."""
     partita: str = field(default_factory=lambda: version("partita"))
     status: str = "running"
     ended: str | None = None

@@ -58,6 +58,7 @@ class Session:
         commit_every: int = COMMIT_EVERY,
         memory: int = MEMORY,
         baselines: BaselinesPlace | None = None,
+        baseline_tuning: bool = True,
         on: Executor | str | None = None,
         on_event: OnEvent = ignore,
     ) -> "Session":
@@ -88,6 +89,7 @@ class Session:
             commit_every=commit_every,
             memory=memory,
             baselines=baselines,
+            baseline_tuning=baseline_tuning,
         )
         setup = Setup.of(experiment, experiment.stages[-1], experiment.weights)
         manifest = manifest_of(data) if whole else None

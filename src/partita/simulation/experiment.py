@@ -22,6 +22,8 @@ from .tasks import Factory
 Engine = Literal["fast", "reference"] | RunPhase
 """How a phase is computed: by the name of an engine of ours, or a function of one's own."""
 Participation = float | str | Sequence[Sequence[int]] | Sampler
+EVALUATIONS = 10
+"""So many points make a curve; more rounds cost no more evaluations."""
 ENGINES: Mapping[str, Callable[[], RunPhase]] = {"fast": FastEngine, "reference": lambda: reference.run_phase}
 
 
@@ -67,8 +69,8 @@ class Experiment:
     """Initial weights by name, for instance another result's `network_weights()`."""
     buffers: Buffers = "follow"
     frozen_norm: Literal["train", "eval"] = "train"
-    evaluate_every: int = 10
-    """Rounds between evaluations; 0 means after the last round only."""
+    evaluate_every: int | None = None
+    """Rounds between evaluations; 0 means after the last round only, None ten times or a little more often."""
     evaluation_batch: int = 512
     evaluation_clients: int = 10_000
     """At most so many clients are evaluated: of more, a fixed sample."""
@@ -79,7 +81,7 @@ class Experiment:
 
     def __post_init__(self) -> None:
         for name, least in (("rounds", 1), ("evaluate_every", 0), ("evaluation_batch", 1), ("evaluation_clients", 1)):
-            if getattr(self, name) < least:
+            if getattr(self, name) is not None and getattr(self, name) < least:
                 raise PartitaError(f"{name} is {getattr(self, name)}: it must be at least {least}.")
         if self.pretrain and self.pretrain.rounds < 1:
             raise PartitaError(f"pretrain.rounds is {self.pretrain.rounds}: it must be at least 1.")
@@ -97,7 +99,8 @@ class Experiment:
 
     def is_evaluated(self, round: int, stage: Stage) -> bool:
         """Whether clients are evaluated after a round, counted from 1."""
-        return round == stage.rounds or (self.evaluate_every > 0 and round % self.evaluate_every == 0)
+        every = max(stage.rounds // EVALUATIONS, 1) if self.evaluate_every is None else self.evaluate_every
+        return round == stage.rounds or (every > 0 and round % every == 0)
 
     def _with_server(self) -> Algorithm:
         if self.server is None:
@@ -120,7 +123,7 @@ class Options(TypedDict, total=False):
     weights: Tensors
     buffers: Buffers
     frozen_norm: Literal["train", "eval"]
-    evaluate_every: int
+    evaluate_every: int | None
     evaluation_batch: int
     evaluation_clients: int
     oracle_validation: bool

@@ -1,14 +1,14 @@
 """What happens in a round? Participants download, train and upload; the server aggregates; clients are evaluated."""
 
 import time
-from collections.abc import Generator, Iterator, MutableMapping
+from collections.abc import Generator, Iterator, Mapping, MutableMapping
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter
 
 from ..core.algorithm import initial_state, server_round
-from ..evaluation.scores import summarize, used_variant
+from ..evaluation.scores import Record, summarize, used_variant
 from ..tensors import Tensors
 from .events import RoundEnded
 from .executor import CarryOut, Executor
@@ -63,10 +63,7 @@ def _round(
     states.update(own)
     records = [record for result in results for record in result.records]
     if evaluated:
-        # The download after this round is that of the next.
-        after = replace(moment, round=number + 1)
-        measured = _done(carry_out, jobs(Evaluate, setup, setup.evaluated, states, state, after), state)
-        records += [record for result in measured for record in result.records]
+        records += _evaluated(setup, carry_out, states, state, number + 1)
     used = [
         record
         for record in records
@@ -87,6 +84,22 @@ def _round(
         records=records,
         traffic=[row for result in results for row in result.traffic],
     )
+
+
+def evaluate(
+    setup: Setup, executor: Executor, states: Mapping[int, Tensors], state: Tensors, round: int
+) -> list[Record]:
+    """The records of all models as they are after a round, counted from 1."""
+    with executor.open(setup) as carry_out:
+        return _evaluated(setup, carry_out, states, state, round)
+
+
+def _evaluated(
+    setup: Setup, carry_out: CarryOut, states: Mapping[int, Tensors], state: Tensors, round: int
+) -> list[Record]:
+    # The download after this round is that of the next.
+    todo = jobs(Evaluate, setup, setup.evaluated, states, state, setup.moment(round))
+    return [record for result in _done(carry_out, todo, state) for record in result.records]
 
 
 def _done(carry_out: CarryOut, todo: Iterator[Job], state: Tensors) -> list[ClientResult]:

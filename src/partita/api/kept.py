@@ -72,15 +72,16 @@ class Run:
 
     def gains(self) -> list[Gain]:
         """Over the floor and every baseline."""
-        return gains_of(self.stored, self._baselines)
+        return gains_of(self.stored, self.baselines)
 
     @property
     def lost(self) -> Mapping[str, str]:
         """Baselines that are not where the run says, and why."""
-        return self._baselines.lost
+        return self.baselines.lost
 
     @cached_property
-    def _baselines(self) -> NamedBaselines:
+    def baselines(self) -> NamedBaselines:
+        """What the run is measured against, and how each was chosen."""
         return named_baselines(self.stored, self._read)
 
     def table(self) -> Any:

@@ -32,7 +32,8 @@ def report(
     from ..runs.folders import runs_in
 
     found = runs_in(runs)
-    place = output or (found[0] / REPORT if len(found) == 1 else Path(REPORT))
+    one = runs[0] if len(runs) == 1 and runs[0] != Path(".") else None
+    place = output or (found[0] if len(found) == 1 else one or Path()) / REPORT
     terminal.tell(f"Report: {write_report(found, place)}")
 
 

@@ -8,6 +8,7 @@ from .terminal import MOST_CLIENTS, change, columns, output, print_table, say, s
 
 if TYPE_CHECKING:
     from ..evaluation.gains import Gain
+    from ..runs.gains import NamedBaselines
     from ..evaluation.scores import Summary
     from ..runs.stored import StoredRun
     from ..runs.target import Spent
@@ -15,12 +16,15 @@ if TYPE_CHECKING:
 
 def print_run(run: "StoredRun", *, oracle: bool = False) -> None:
     """A stored run: what it is, how far it got, and its scores; what is best on test data only if asked for."""
+    from ..experiment.chosen import settings_text
+
     record = run.record
     say((record.label, "bold"), f", {record.clients} clients of {record.data}: {record.status}")
     say(
         f"{run.done} of {record.rounds} rounds, {run.seconds_per_round:.2f} s and "
         f"{run.bytes_per_round / 1e6:.2f} MB each; started {record.started}"
     )
+    say(f"Settings: {settings_text(record.experiment)}")
     if run.evaluated:
         say(f"After round {run.evaluated[-1]}:")
         newcomers = run.summaries(newcomers=True).get(record.variant)
@@ -91,8 +95,11 @@ def _print_scores(
         say(f"Left out: {left_out} clients without test samples.")
 
 
-def print_gains(run: "StoredRun", gains: "list[Gain]", lost: Mapping[str, str]) -> None:
+def print_gains(run: "StoredRun", gains: "list[Gain]", beside: "NamedBaselines") -> None:
     """The floor and the baselines beside a run's scores, the clients that it hurt, lost baselines, the guard."""
+    from ..experiment.chosen import settings_text
+    from ..runs.gains import remarks
+
     if not gains:
         return
     record, metric = run.record, run.record.metric
@@ -105,16 +112,24 @@ def print_gains(run: "StoredRun", gains: "list[Gain]", lost: Mapping[str, str]) 
             score(gain.macro, metric),
             change(gain.mean, metric),
             change(gain.worst_decile, metric),
-            f"{len(gain.hurt)} of {len(gain.clients)} ({100 * gain.share:.0f} %)",
+            gain.hurt_text,
         )
     output.print(rows)
-    say("Gains of the model * on test data, client by client; hurt: worse than with that baseline.")
+    say(
+        "Gains of the model * on test data, client by client; hurt: worse than with that baseline; surely: the 95 % "
+        "interval of the client's gain is below 0."
+    )
+    for name, each in beside.found.items():
+        say(f"{name}: {settings_text(each.run.record.experiment)}; {each.choice}")
+    for name, each in beside.found.items():
+        for text in remarks(run, name, each):
+            say(("Note: ", "bold"), text)
     for gain in gains:
         if gain.hurt:
             more = ", ..." if len(gain.hurt) > MOST_CLIENTS else ""
             names = ", ".join(record.name_of(client) for client in gain.hurt[:MOST_CLIENTS])
             say(f"Worse than {gain.over}: {names}{more}")
-    _print_missing(run, lost)
+    _print_missing(run, beside.lost)
     _print_last_analyses(run)
 
 
@@ -145,7 +160,7 @@ def print_comparison(runs: "Mapping[str, StoredRun]", gains: "Mapping[str, list[
         summary = run.summaries()[run.record.variant]
         known = {gain.over: gain for gain in gains[name]}
         against = [
-            (change(known[over].mean, "accuracy"), str(len(known[over].hurt))) if over in known else ("-", "-")
+            (change(known[over].mean, "accuracy"), known[over].hurt_text) if over in known else ("-", "-")
             for over in ("local", "global")
         ]
         rows.add_row(
@@ -160,6 +175,6 @@ def print_comparison(runs: "Mapping[str, StoredRun]", gains: "Mapping[str, list[
     record = next(iter(runs.values())).record
     say(
         f"\nMean ± spread over {record.clients} clients after {record.rounds} rounds. Floor: always answering a "
-        "client's commonest label.\nHurt: clients worse off than alone, or than with the global model. One seed: "
-        "differences of a few points mean little."
+        "client's commonest label.\nHurt: clients worse off than alone, or than with the global model; surely: the 95 % "
+        "interval of the client's gain is below 0. One seed: differences of a few points mean little."
     )

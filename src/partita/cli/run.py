@@ -16,7 +16,7 @@ from . import terminal
 from .options import (
     AsJson,
     ExperimentFile,
-    Folder,
+    OneFolder,
     On,
     Overrides,
     Trust,
@@ -32,7 +32,6 @@ from .show import print_kept
 if TYPE_CHECKING:
     from ..simulation.events import Event, OnEvent
     from ..simulation.experiment import Experiment
-
 
 
 class BaselineChoice(str, Enum):
@@ -148,7 +147,7 @@ def run(
 
 
 def resume(
-    run: Folder,
+    run: OneFolder,
     on: On = None,
     workers: Workers = None,
     track: Track = None,

@@ -10,6 +10,7 @@ import typer
 
 from ..errors import PartitaError
 from . import terminal
+from .groups import holds_several, name_left_out, show_several
 from .options import AsJson, Folder
 from .results import print_gains, print_run, print_runs, print_target
 
@@ -25,9 +26,14 @@ def show(
 ) -> None:
     """Show a run: what it is, how far it got, its scores, and each client's gain over the baselines.
 
+    Of a folder that holds several runs: each method with means and intervals over its seeds, and which runs were left
+    out.
+
     Examples:
 
     partita show runs/fedper-digits-1
+
+    partita show runs/five-seeds
 
     partita show runs/fedper-digits-1 --target 0.9
     """
@@ -35,6 +41,11 @@ def show(
     from ..runs.stored import read_run
     from ..runs.target import reached
 
+    if holds_several(run):
+        if oracle or target is not None:
+            raise PartitaError(f"{run} holds several runs: --oracle and --target are of one run.")
+        show_several(run, as_json)
+        return
     found = read_run(run)
     beside = named_baselines(found, {})
     gains = gains_of(found, beside)
@@ -45,7 +56,7 @@ def show(
         print(json.dumps({**found.as_dict(oracle=oracle), "gains": against, **more}))
         return
     print_run(found, oracle=oracle)
-    print_gains(found, gains, beside.lost)
+    print_gains(found, gains, beside)
     if target is not None:
         print_target(found, target, at)
 
@@ -71,7 +82,9 @@ def export(
     folder: Annotated[Path | None, typer.Option("--csv", help="Where to write the CSV files.")] = None,
     manifest: Annotated[Path | None, typer.Option(help="Where to write who has which rows, as JSON.")] = None,
 ) -> None:
-    """Write a run's metrics, traffic and rounds as CSV files, or the division of its data as a manifest.
+    """Write a run's metrics, traffic, rounds and settings as CSV files, or the division of its data as a manifest.
+
+    Of a folder that holds several runs, each file has the rows of all of them, with their folder, method and seed.
 
     Examples:
 
@@ -80,11 +93,16 @@ def export(
     partita export runs/fedper-digits-1 --manifest division.json
     """
     from ..runs.export import export_csv, export_manifest
-    from ..runs.stored import read_run
+    from ..runs.gathering import gather
 
     if folder is None and manifest is None:
         raise PartitaError("Nothing to write: give --csv FOLDER, or --manifest FILE.")
-    written = export_csv(read_run(run), folder) if folder else []
+    several = holds_several(run)
+    if several and manifest:
+        raise PartitaError(f"{run} holds several runs: a manifest is of one. Name its folder.")
+    gathered = gather([run])
+    written = export_csv(gathered.runs, folder, several=several) if folder else []
+    name_left_out(gathered.left_out)
     for path in [*written, *([export_manifest(run, manifest)] if manifest else [])]:
         terminal.tell(str(path))
 
@@ -127,4 +145,4 @@ def print_kept(run: "Run", as_json: bool) -> None:
         print(json.dumps({**kept.as_dict(), "gains": [gain_as_dict(gain, kept.record) for gain in gains]}))
         return
     print_run(kept)
-    print_gains(kept, gains, run.lost)
+    print_gains(kept, gains, run.baselines)

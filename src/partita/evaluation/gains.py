@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import fmean, pstdev
 
 from .intervals import difference_interval
@@ -56,7 +57,12 @@ class Gain:
 
     def verdict(self, client: int) -> str:
         """Whether a client is hurt: `surely`, `perhaps` or `not`."""
-        return "surely" if client in self.surely else "perhaps" if client in self.hurt else "not"
+        surely, hurt = self._verdicts
+        return "surely" if client in surely else "perhaps" if client in hurt else "not"
+
+    @cached_property
+    def _verdicts(self) -> tuple[frozenset[int], frozenset[int]]:
+        return frozenset(self.surely), frozenset(self.hurt)
 
 
 def hurt_text(hurt: int, surely: int, total: int, *, known: bool) -> str:

@@ -119,7 +119,9 @@ def _optimizer(stage: Phase) -> str:
     if not is_dataclass(optimizer):
         return said
     set_ = (each for each in fields(optimizer) if each.name != "lr" and getattr(optimizer, each.name) != each.default)
-    return ", ".join([said, *(f"{each.name.replace('_', ' ')} {_said(getattr(optimizer, each.name))}" for each in set_)])
+    return ", ".join(
+        [said, *(f"{each.name.replace('_', ' ')} {_said(getattr(optimizer, each.name))}" for each in set_)]
+    )
 
 
 def _said(value: object) -> str:

@@ -46,7 +46,10 @@ def ticks(low: float, high: float, most: int = 6) -> tuple[float, ...]:
     >>> ticks(3, 97)
     (0.0, 20.0, 40.0, 60.0, 80.0, 100.0)
     """
-    span = high - low or abs(high) or 1.0
+    if low == high:
+        # One value alone has no span: an axis around it, from zero where it is zero.
+        low, high = (0.0, 1.0) if low == 0 else (min(low, low + abs(low) / 2), max(high, high + abs(high) / 2))
+    span = high - low
     power = 10.0 ** math.floor(math.log10(span / most))
     candidates = (_multiples(low, high, factor * power) for factor in STEPS)
     return next(found for found in candidates if len(found) <= max(most, 3))
@@ -83,6 +86,13 @@ def whole_axis(label: str, first: int, last: int) -> Axis:
     """An axis for whole numbers, such as rounds."""
     end = max(last, first + 1)
     return Axis(label, first, end, tuple(tick for tick in ticks(first, end) if tick % 1 == 0 and first <= tick <= end))
+
+
+def count_axis(label: str, values: Iterable[float]) -> Axis:
+    """An axis for counts from zero, at whole numbers."""
+    end = max(math.ceil(max(values, default=1)), 1)
+    found = ticks(0, end)
+    return Axis(label, 0, found[-1] if found[-1] % 1 == 0 else end, tuple(tick for tick in found if tick % 1 == 0))
 
 
 def size_axis(label: str, values: Iterable[float]) -> Axis:

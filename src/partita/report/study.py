@@ -189,7 +189,9 @@ def study(folders: Sequence[Path]) -> Study:
     read = {each.folder: each for each in runs}
     references = {each.folder: _references(each, runs, read, lost) for each in runs}
     groups = grouped(runs)
-    reported = {(each.folder, each.record.variant): name for name, some in groups.items() for each in some}
+    reported: dict[tuple[Path, Variant | None], str] = {
+        (each.folder, each.record.variant): name for name, some in groups.items() for each in some
+    }
     baselines = _Baselines(reported, len(groups))
     apart = marks(groups)
     methods = []
@@ -202,6 +204,8 @@ def study(folders: Sequence[Path]) -> Study:
     named = {name for known in references.values() for name in known}
     names = (*(name for name in BASELINES if name in named), *sorted(named - set(BASELINES)))
     said = [text for run in runs for name, each in references[run.folder].items() for text in remarks(run, name, each)]
+    shown = baselines.names
+    methods = [replace(each, against={to: shown.get(key, key) for to, key in each.against.items()}) for each in methods]
     return Study(
         Metric(metrics[0]),
         tuple(methods),
@@ -246,12 +250,16 @@ class _Baselines:
         self._found: dict[tuple[str, str], dict[Path, Beside]] = {}
 
     def name_of(self, reference: str, beside: Beside) -> str:
-        """Under which a reference is shown, once all are known: its key is kept until then."""
+        """Of a method of the report, its name; else a key of `names`, which are known once all baselines are."""
         if shown := self._reported.get((beside.run.folder, beside.variant)):
             return shown
         key = (reference, _set_of(beside))
         self._found.setdefault(key, {})[beside.run.folder] = beside
         return json.dumps(key)
+
+    @property
+    def names(self) -> dict[str, str]:
+        return {json.dumps(key): self._name(key) for key in self._found}
 
     @property
     def methods(self) -> tuple[Method, ...]:
@@ -261,7 +269,9 @@ class _Baselines:
             several = list(self._found[key].values())
             replicas = tuple(Replica(each.run, each.variant or each.run.record.variant) for each in several)
             choice = "; ".join(dict.fromkeys(each.choice for each in several))
-            made.append(Method(self._name(key), self._first + number, replicas, tuple({} for _ in replicas), choice=choice))
+            made.append(
+                Method(self._name(key), self._first + number, replicas, tuple({} for _ in replicas), choice=choice)
+            )
         return tuple(made)
 
     def _name(self, key: tuple[str, str]) -> str:

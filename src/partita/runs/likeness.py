@@ -36,7 +36,7 @@ def marks(groups: Groups) -> dict[str, tuple[str, ...]]:
     known = {name: [terms(run) for run in runs] for name, runs in groups.items()}
     found: dict[str, tuple[str, ...]] = {}
     for name, several in known.items():
-        said = []
+        said: list[str] = []
         for term in several[0]:
             if len({each[term][0] for others in known.values() for each in others}) > 1:
                 said += dict.fromkeys(each[term][1] for each in several)

@@ -56,4 +56,7 @@ def as_dicts(tried: Iterable[Tried]) -> list[dict[str, float | int | None]]:
 
 
 def from_dicts(values: Iterable[Mapping[str, float | int | None]]) -> list[Tried]:
-    return [Tried(float(each["lr"] or 0), each["score"], each["epochs"] and int(each["epochs"])) for each in values]
+    return [
+        Tried(float(each["lr"] or 0), each["score"], None if each["epochs"] is None else int(each["epochs"]))
+        for each in values
+    ]

@@ -141,9 +141,7 @@ def outcome(measured: Mapping[int, GuardSums], prior: float, metric: Metric) -> 
         for name, taken in (("global", [0] * len(known)), ("personal", [-1] * len(known)), ("guarded", places))
     }
     counts = {client: int(each.test[0]["count"]) for client, each in known.items()}
-    before, after = (
-        gain("global", scores[name], scores["global"], metric, counts) for name in ("personal", "guarded")
-    )
+    before, after = (gain("global", scores[name], scores["global"], metric, counts) for name in ("personal", "guarded"))
     pairs = {name: {(0, client): value for client, value in each.items()} for name, each in scores.items()}
     [*_, difference] = compare(pairs, baseline="personal").differences
     low, high = difference.interval or (difference.mean, difference.mean)

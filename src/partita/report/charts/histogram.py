@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..markup import Html, tag
-from ..scale import Axis, axis, ticks
+from ..scale import Axis, count_axis, ticks
 from .frame import framed, plot
 
 BINS, FEWEST = 24, 6
@@ -37,7 +37,7 @@ def bins(values: Sequence[float], most: int | None = None) -> list[Bin]:
 
 def histogram(label: str, x: Axis, found: Sequence[Bin], what: str, *, signed: bool = True) -> Html:
     """A histogram of counts of `what`; with `signed`, bins below zero have the colour of losses."""
-    area = plot(x, axis(what, [0, max(each.count for each in found)], most=5))
+    area = plot(x, count_axis(what, (each.count for each in found)))
     marks = [
         tag(
             "rect",

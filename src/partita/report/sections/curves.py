@@ -145,4 +145,6 @@ def _cost(method: Method, target: float) -> str:
         return "not reached"
     seconds, traffic = fmean(each.seconds for each in costs), fmean(each.bytes for each in costs)
     some = "" if len(costs) == len(method.replicas) else f" ({len(costs)} of {len(method.replicas)} runs)"
-    return f"round {fmean(each.round for each in costs):.3g}, {duration(seconds)}, {byte_text(traffic)}{some}"
+    first, last = min(each.round for each in costs), max(each.round for each in costs)
+    when = f"round {first}" if first == last else f"rounds {first} to {last}"
+    return f"{when}, {duration(seconds)}, {byte_text(traffic)}{some}"

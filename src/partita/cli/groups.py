@@ -1,0 +1,76 @@
+"""Commands on a folder that holds several runs: means over seeds, with intervals, and what was left out."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import terminal
+
+if TYPE_CHECKING:
+    from ..report.study import Study
+    from ..runs.gathering import LeftOut
+    from ..runs.stored import StoredRun
+
+
+def holds_several(folder: Path) -> bool:
+    """Whether a folder is not a run itself, but holds some."""
+    from ..runs.folders import find_runs
+
+    found = find_runs(folder)
+    return bool(found) and folder not in found
+
+
+def show_several(folder: Path, as_json: bool) -> None:
+    """What the report of the folder says in its result, on the terminal."""
+    from ..report.conclusion import conclusions
+    from ..report.results import results
+    from ..report.study import study
+
+    found = study([folder])
+    if as_json:
+        print(json.dumps(_as_dict(found)))
+        return
+    for text in conclusions(found):
+        terminal.say(text)
+    for table in results(found):
+        terminal.print_table(table)
+    for note in (*found.notes, *found.remarks):
+        terminal.say(f"Note: {note}")
+    name_left_out(found.left_out)
+
+
+def name_left_out(left_out: "tuple[LeftOut, ...]") -> None:
+    for each in left_out:
+        terminal.tell(str(each), "yellow", "Note")
+
+
+def for_each_run(folder: Path, do: "Callable[[StoredRun], dict[str, Any]]", as_json: bool) -> list[dict[str, Any]]:
+    """Do something with every run of a folder that is done; those that are not are named and passed over."""
+    from ..runs.gathering import gather
+
+    gathered = gather([folder], finished=True)
+    made: dict[str, dict[str, Any]] = {}
+    for run in gathered.runs:
+        if not as_json:
+            terminal.say((f"\n{run.folder}", "bold"))
+        made[str(run.folder)] = do(run)
+    if as_json:
+        left = {str(each.folder): each.reason for each in gathered.left_out}
+        print(json.dumps({"runs": made, "left_out": left}))
+    else:
+        name_left_out(gathered.left_out)
+    return list(made.values())
+
+
+def _as_dict(found: "Study") -> dict[str, Any]:
+    from ..report.conclusion import conclusions
+    from ..report.results import method_as_dict
+
+    return {
+        "conclusions": conclusions(found),
+        "methods": [method_as_dict(found, method) for method in found.methods],
+        "baselines": [method_as_dict(found, method) for method in found.baselines],
+        "notes": [*found.notes, *found.remarks],
+        "left_out": {str(each.folder): each.reason for each in found.left_out},
+    }

@@ -15,10 +15,11 @@ from hypothesis import given, settings, strategies as st
 import partita
 from partita.evaluation.metric import Metric
 from partita.formatting import MINUS, NONE
+from partita.report.method import Method, Replica
 from partita.report.report import report
 from partita.report.sections.cost import cost
 from partita.report.sections.headline import headline as headline_of
-from partita.report.study import Method, Replica, Study, study
+from partita.report.study import Study, study
 from partita.runs.gains import gains_of
 from partita.runs.scores import scores_of
 from partita.runs.stored import read_run

@@ -81,10 +81,10 @@ def run(
     A run that is in the folder already goes on where it was, to the same bits as without the interruption, and one that
     is done is only read. The objects must be the same as then: their code and values are compared, and a difference is
     refused. `baselines` are made beside it: their rates are chosen on validation data, or with "quick" taken as they
-    are, which saves time and is said in the report; False makes none. `seeds` repeats the experiment under so many seeds on the same division of the data, each in a folder
-    below. `options` are the fields of `Experiment`: rounds, seed, participation, batching and others. `track` names
-    trackers, as in `tensorboard` or `mlflow:ADDRESS`. `on` says who does the work; it does not change a bit of the
-    result.
+    are, which saves time and is said in the report; False makes none. `seeds` repeats the experiment under so many
+    seeds on the same division of the data, each in a folder below. `options` are the fields of `Experiment`: rounds,
+    seed, participation, batching and others. `track` names trackers, as in `tensorboard` or `mlflow:ADDRESS`. `on` says
+    who does the work; it does not change a bit of the result.
     """
     experiment, place = experiment_of(algorithm, model, data, options), Path(folder)
     if seeds is None:

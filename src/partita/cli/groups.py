@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..formatting import MINUS
 from . import terminal
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def show_several(folder: Path, as_json: bool) -> None:
         print(json.dumps(_as_dict(found)))
         return
     for text in conclusions(found):
-        terminal.say(text)
+        terminal.say(text.replace(MINUS, "-"))
     for table in results(found):
         terminal.print_table(table)
     for note in (*found.notes, *found.remarks):

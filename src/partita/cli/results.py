@@ -8,8 +8,8 @@ from .terminal import MOST_CLIENTS, change, columns, output, print_table, say, s
 
 if TYPE_CHECKING:
     from ..evaluation.gains import Gain
-    from ..runs.gains import NamedBaselines
     from ..evaluation.scores import Summary
+    from ..runs.gains import NamedBaselines
     from ..runs.stored import StoredRun
     from ..runs.target import Spent
 
@@ -175,6 +175,6 @@ def print_comparison(runs: "Mapping[str, StoredRun]", gains: "Mapping[str, list[
     record = next(iter(runs.values())).record
     say(
         f"\nMean ± spread over {record.clients} clients after {record.rounds} rounds. Floor: always answering a "
-        "client's commonest label.\nHurt: clients worse off than alone, or than with the global model; surely: the 95 % "
-        "interval of the client's gain is below 0. One seed: differences of a few points mean little."
+        "client's commonest label.\nHurt: clients worse off than alone, or than with the global model; surely: the "
+        "95 % interval of the client's gain is below 0. One seed: differences of a few points mean little."
     )

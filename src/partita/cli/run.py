@@ -16,8 +16,8 @@ from . import terminal
 from .options import (
     AsJson,
     ExperimentFile,
-    OneFolder,
     On,
+    OneFolder,
     Overrides,
     Trust,
     Workers,

@@ -2,7 +2,8 @@
 
 from ..evaluation.comparison import Difference, compare
 from ..formatting import amount
-from .study import Method, Study
+from .method import Method
+from .study import Study
 
 
 def conclusions(study: Study) -> list[str]:

@@ -8,7 +8,8 @@ from typing import Any
 from ..evaluation.figures import Table
 from ..experiment.chosen import settings_text
 from ..formatting import NONE, byte_text
-from .study import Method, Study
+from .method import Method
+from .study import Study
 
 STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 """Half widths of a 95 % interval of a mean in standard errors, for 2, 3, ... values."""

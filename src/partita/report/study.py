@@ -1,18 +1,14 @@
 """What is reported? Methods, each with its runs under several seeds, and what they are measured against."""
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from ..errors import PartitaError
-from ..evaluation.comparison import Scores
-from ..evaluation.gains import Gain, hurt_text
+from ..evaluation.gains import Gain
 from ..evaluation.metric import Metric
-from ..evaluation.scores import Record, Summary
 from ..evaluation.variants import Variant
 from ..runs.gains import Beside, gains_over, named_baselines, over_floor, remarks
 from ..runs.gathering import LeftOut, gather
@@ -20,109 +16,11 @@ from ..runs.grouping import grouped
 from ..runs.likeness import by_clients, marks
 from ..runs.scores import pooled
 from ..runs.stored import StoredRun
+from .baselines import BASELINES, Baselines
+from .method import Method, Replica
 
-BASELINES = ("local", "global", "global + fine-tune")
-"""In the order in which they are shown."""
 LIKE_BASELINES = {"local": "local", "fedavg": "global"}
 """Methods that serve others of the same report as baselines, where these have none of their own."""
-
-
-@dataclass(frozen=True, eq=False)
-class Replica:
-    """One run and one of its variants, on clients that train."""
-
-    run: StoredRun
-    variant: Variant
-
-    @property
-    def last(self) -> dict[int, Record]:
-        """By client, on test data, after the last round that was evaluated."""
-        return self.run.tested(self.variant)
-
-    @property
-    def summary(self) -> Summary | None:
-        return self.run.summaries().get(self.variant)
-
-
-@dataclass(frozen=True, eq=False)
-class Method:
-    """A method with its settings, under one seed or several."""
-
-    name: str
-    number: int
-    """Decides its colour."""
-    replicas: tuple[Replica, ...]
-    gains: tuple[Mapping[str, Gain], ...]
-    """Of each replica, by what it is measured against: runs on the same clients and seed."""
-    marks: tuple[str, ...] = ()
-    """In what it is not on equal terms with the others."""
-    against: Mapping[str, str] = field(default_factory=dict)
-    """The baseline of the report that each reference of this method is."""
-    choice: str = ""
-    """Of a baseline: how its settings were chosen."""
-
-    @property
-    def tested(self) -> list[Replica]:
-        return [each for each in self.replicas if each.last]
-
-    @property
-    def summaries(self) -> list[Summary]:
-        return [summary for each in self.replicas if (summary := each.summary)]
-
-    @property
-    def mean(self) -> float:
-        """The mean over clients and seeds."""
-        return fmean(each.macro for each in self.summaries)
-
-    @cached_property
-    def scores(self) -> Scores:
-        """By (seed, client)."""
-        return {(each.run.seed, client): record.score for each in self.replicas for client, record in each.last.items()}
-
-    @property
-    def run(self) -> StoredRun:
-        """The first run, for what is the same in all of them."""
-        return self.replicas[0].run
-
-    @property
-    def finished(self) -> bool:
-        return all(each.run.finished for each in self.replicas)
-
-    def over(self, reference: str) -> list[tuple[StoredRun, Gain]]:
-        """Each run that is measured against the reference, and its gain."""
-        return [
-            (each.run, known[reference])
-            for each, known in zip(self.replicas, self.gains, strict=True)
-            if reference in known
-        ]
-
-    def gains_over(self, reference: str) -> list[float]:
-        """The gain of every (seed, client)."""
-        return [value for _, each in self.over(reference) for value in each.gains]
-
-    def mean_gain(self, reference: str) -> float | None:
-        gains = self.gains_over(reference)
-        return fmean(gains) if gains else None
-
-    def hurt_count(self, reference: str) -> tuple[int, int]:
-        """How many (seed, client) pairs are worse off than with the reference, and of how many."""
-        several = [each for _, each in self.over(reference)]
-        return sum(len(each.hurt) for each in several), sum(len(each.clients) for each in several)
-
-    def surely_count(self, reference: str) -> int | None:
-        """How many of them surely; None where there are no intervals."""
-        several = [each for _, each in self.over(reference)]
-        return sum(len(each.surely) for each in several) if any(each.has_intervals for each in several) else None
-
-    def hurt_text(self, reference: str) -> str:
-        """The same words as of a single run."""
-        count, total = self.hurt_count(reference)
-        surely = self.surely_count(reference)
-        return hurt_text(count, surely or 0, total, known=surely is not None)
-
-    def analyses(self, name: str) -> list[Any]:
-        """The results of an analysis, one for each run that has it."""
-        return [each.run.analyses[name] for each in self.replicas if each.run.analyses.get(name)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +90,7 @@ def study(folders: Sequence[Path]) -> Study:
     reported: dict[tuple[Path, Variant | None], str] = {
         (each.folder, each.record.variant): name for name, some in groups.items() for each in some
     }
-    baselines = _Baselines(reported, len(groups))
+    baselines = Baselines(reported, len(groups))
     apart = marks(groups)
     methods = []
     for number, (name, some) in enumerate(groups.items()):
@@ -240,63 +138,6 @@ def _references(
             # Of several settings of one method the first serves.
             found.setdefault(LIKE_BASELINES[other.record.label], Beside(other, other.record.variant))
     return found
-
-
-class _Baselines:
-    """The baselines as methods; those of other data, budgets or choices are told apart, each run counts once."""
-
-    def __init__(self, reported: Mapping[tuple[Path, Variant | None], str], first: int) -> None:
-        self._reported, self._first = reported, first
-        self._found: dict[tuple[str, str], dict[Path, Beside]] = {}
-
-    def name_of(self, reference: str, beside: Beside) -> str:
-        """Of a method of the report, its name; else a key of `names`, which are known once all baselines are."""
-        if shown := self._reported.get((beside.run.folder, beside.variant)):
-            return shown
-        key = (reference, _set_of(beside))
-        self._found.setdefault(key, {})[beside.run.folder] = beside
-        return json.dumps(key)
-
-    @property
-    def names(self) -> dict[str, str]:
-        return {json.dumps(key): self._name(key) for key in self._found}
-
-    @property
-    def methods(self) -> tuple[Method, ...]:
-        made = []
-        order = sorted(self._found, key=lambda key: BASELINES.index(key[0]) if key[0] in BASELINES else len(BASELINES))
-        for number, key in enumerate(order):
-            several = list(self._found[key].values())
-            replicas = tuple(Replica(each.run, each.variant or each.run.record.variant) for each in several)
-            choice = "; ".join(dict.fromkeys(each.choice for each in several))
-            made.append(
-                Method(self._name(key), self._first + number, replicas, tuple({} for _ in replicas), choice=choice)
-            )
-        return tuple(made)
-
-    def _name(self, key: tuple[str, str]) -> str:
-        """With what sets it apart from others of the name."""
-        rivals = [json.loads(other) for name, other in self._found if name == key[0]]
-        own = json.loads(key[1])
-        differing = [said for place, said in enumerate(own) if len({rival[place] for rival in rivals}) > 1]
-        return ", ".join([key[0], *differing])
-
-
-def _set_of(beside: Beside) -> str:
-    """What the baselines of one set have in common, in words; their rates are chosen for each seed."""
-    record, entry = beside.run.record, beside.entry
-    epochs = (entry.get("budget") or {}).get("epochs")
-    model = record.experiment.get("model") or {}
-    said = [
-        record.data,
-        f"network {model.get('name')}" if isinstance(model, Mapping) else str(model),
-        f"{record.rounds} rounds",
-        f"{epochs} local epochs",
-        f"participation {record.experiment.get('participation')}",
-        f"tested on {record.evaluated}",
-        {None: "", True: "tuned", False: "not tuned"}[beside.tuned],
-    ]
-    return json.dumps(said)
 
 
 def _divisions(methods: Iterable[Method]) -> list[str]:

@@ -5,7 +5,8 @@ from statistics import fmean
 from ...formatting import NONE
 from ..figure import Section, html_table, paragraph, section
 from ..markup import Html, tag
-from ..study import Method, Study
+from ..method import Method
+from ..study import Study
 
 PLACE = 45
 MOST_ROWS = 300

@@ -9,9 +9,10 @@ from ..charts.intervals import Interval, intervals
 from ..conclusion import conclusions
 from ..figure import Section, figure, grid, html_table, key, missing_baselines, not_noted, paragraph, section
 from ..markup import Html, join, tag
+from ..method import Method
 from ..results import result_rows, settings_of, titles
 from ..scale import axis, score_axis
-from ..study import Method, Study
+from ..study import Study
 
 PLACE = 5
 
@@ -121,9 +122,9 @@ def _explained(study: Study) -> str:
     return (
         "Floor: the best constant answer for each client. Mean and spread (standard deviation) are over clients, after "
         "the last round that was evaluated; all samples: of all clients' test samples together; worst decile: the mean "
-        "of the worst tenth of clients. Gain: the mean over clients of the difference on the same client. Hurt: clients "
-        "that are worse off, by however little; surely: the 95 % interval of the client's own gain, by the number of its "
-        f"test samples, is below zero.{unit}{seeds}{better}{marked}"
+        "of the worst tenth of clients. Gain: the mean over clients of the difference on the same client. Hurt: "
+        "clients that are worse off, by however little; surely: the 95 % interval of the client's own gain, by the "
+        f"number of its test samples, is below zero.{unit}{seeds}{better}{marked}"
     )
 
 

@@ -4,7 +4,8 @@ from ...evaluation.scores import tenth
 from ...formatting import NONE
 from ..figure import Section, details, html_table, missing_baselines, section
 from ..markup import Html, tag
-from ..study import Method, Study
+from ..method import Method
+from ..study import Study
 
 PLACE = 60
 MOST_ROWS = 200

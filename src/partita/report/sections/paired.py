@@ -6,9 +6,10 @@ from ..charts.frame import colour
 from ..charts.intervals import Interval, intervals
 from ..figure import Section, figure, paragraph, section
 from ..markup import Html, join, tag
+from ..method import Method
 from ..results import named
 from ..scale import axis
-from ..study import Method, Study
+from ..study import Study
 
 PLACE = 30
 FIRST = ("fedavg", "local")

@@ -121,9 +121,8 @@ def print_gains(run: "StoredRun", gains: "list[Gain]", beside: "NamedBaselines")
     )
     for name, each in beside.found.items():
         say(f"{name}: {settings_text(each.run.record.experiment)}; {each.choice}")
-    for name, each in beside.found.items():
-        for text in remarks(run, name, each):
-            say(("Note: ", "bold"), text)
+    for text in remarks([(run, beside.found)]):
+        say(("Note: ", "bold"), text)
     for gain in gains:
         if gain.hurt:
             more = ", ..." if len(gain.hurt) > MOST_CLIENTS else ""

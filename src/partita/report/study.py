@@ -36,6 +36,8 @@ class Study:
     left_out: tuple[LeftOut, ...] = ()
     remarks: tuple[str, ...] = ()
     """On baselines that are hardly any, or had another budget."""
+    place: Path | None = None
+    """The folder of the report, from which single runs are linked."""
 
     @property
     def runs(self) -> list[StoredRun]:
@@ -101,7 +103,7 @@ def study(folders: Sequence[Path]) -> Study:
         methods.append(Method(name, number, tuple(map(replica, some)), gains, apart[name], against))
     named = {name for known in references.values() for name in known}
     names = (*(name for name in BASELINES if name in named), *sorted(named - set(BASELINES)))
-    said = [text for run in runs for name, each in references[run.folder].items() for text in remarks(run, name, each)]
+    said = remarks((run, references[run.folder]) for run in runs)
     shown = baselines.names
     methods = [replace(each, against={to: shown.get(key, key) for to, key in each.against.items()}) for each in methods]
     return Study(
@@ -111,7 +113,7 @@ def study(folders: Sequence[Path]) -> Study:
         names,
         (*_divisions(methods), *lost),
         gathered.left_out,
-        tuple(dict.fromkeys(said)),
+        tuple(said),
     )
 
 

@@ -1,7 +1,7 @@
 """What is a run measured against? The floor, and the baselines that it names."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -84,17 +84,35 @@ def gains_over(run: StoredRun, others: Mapping[str, Beside]) -> dict[str, Gain]:
     return {name: each for name, each in found.items() if each.clients}
 
 
-def remarks(run: StoredRun, name: str, beside: Beside) -> list[str]:
-    """What a reader of a gain over a baseline must know: that it is hardly one, or had another budget."""
-    found = []
+def remarks(measured: Iterable[tuple[StoredRun, Mapping[str, Beside]]]) -> list[str]:
+    """What a reader of gains over baselines must know: that one is hardly a baseline, or had another budget.
+
+    Given runs, and what each is measured against.
+    """
+    floors: list[str] = []
+    budgets: dict[str, tuple[list[str], list[str]]] = {}
+    for run, beside in measured:
+        for name, each in beside.items():
+            floors += [text] if (text := _at_the_floor(run, name, each)) else []
+            if text := _budget(each.entry):
+                labels, names = budgets.setdefault(text, ([], []))
+                labels.append(run.record.label)
+                names.append(name)
+    said = [
+        f"{listed(list(dict.fromkeys(labels)))} against {listed(list(dict.fromkeys(names)))}: {text}"
+        for text, (labels, names) in budgets.items()
+    ]
+    return [*dict.fromkeys(floors), *said]
+
+
+def _at_the_floor(run: StoredRun, name: str, beside: Beside) -> str | None:
     lowest = over_floor(beside.run, beside.variant) or _floor_of(run, beside)
-    if lowest and lowest.mean <= (NEAR * lowest.macro if run.metric.lower_is_better else NEAR):
-        where = "hardly better than" if lowest.mean > 0 else "no better than"
-        mean = lowest.macro + (-lowest.mean if run.metric.lower_is_better else lowest.mean)
-        scores = f"{run.metric.text(mean)} against {run.metric.text(lowest.macro)}"
-        found.append(f"{name} is {where} the floor ({scores}): a gain over it says little.")
-    found += _budget(run, name, beside.entry)
-    return found
+    if lowest is None or lowest.mean > (NEAR * lowest.macro if run.metric.lower_is_better else NEAR):
+        return None
+    where = "hardly better than" if lowest.mean > 0 else "no better than"
+    mean = lowest.macro + (-lowest.mean if run.metric.lower_is_better else lowest.mean)
+    scores = f"{run.metric.text(mean)} against {run.metric.text(lowest.macro)}"
+    return f"The baseline {name} is {where} the floor ({scores}): a gain over it says little."
 
 
 def _floor_of(run: StoredRun, beside: Beside) -> Gain | None:
@@ -106,19 +124,19 @@ def _floor_of(run: StoredRun, beside: Beside) -> Gain | None:
     return found if found.clients else None
 
 
-def _budget(run: StoredRun, name: str, entry: Mapping[str, Any]) -> list[str]:
+def _budget(entry: Mapping[str, Any]) -> str | None:
+    """In what a method and its baseline differ."""
     own, other = entry.get("own_budget"), entry.get("budget")
     if not own or not other or own == other:
-        return []
+        return None
     if own["epochs"] is None:
-        steps = "counts its local work in steps or by client"
-        return [f"{run.record.label} {steps}, {name} trains {amount(other['epochs'] or 0, 'epoch')} in a round."]
+        return f"another budget, as local work is not counted in epochs (the baselines': {other['epochs']} in a round)."
     parts = [
-        f"{amount(own[key], unit)} against {other[key]}"
+        f"{amount(own[key], unit)} and not {other[key]}"
         for key, unit in (("rounds", "round"), ("epochs", "local epoch"))
         if own[key] != other[key]
     ]
-    return [f"{run.record.label} and {name} differ in their budget: {listed(parts)}."]
+    return f"another budget, {listed(parts)}."
 
 
 def _need_same_clients(run: StoredRun, other: StoredRun) -> None:

@@ -34,6 +34,13 @@ def lines(label: str, x: Axis, y: Axis, series: Sequence[Line], levels: Sequence
     marks += [_dot(area, each, place) for each in series for place in range(len(each.points))]
     if beside:
         marks += _names(area, series, levels, right)
+    elif len(names) > 1:
+        ordered = sorted(levels, key=lambda level: -level.value)
+        heights = apart([area.y(each.value) - 4 for each in ordered], area.y.end, area.y.start)
+        marks += [
+            text(area.x.start + 4, height, each.name, class_="end quiet")
+            for height, each in zip(heights, ordered, strict=True)
+        ]
     return framed(area, label, *marks)
 
 
@@ -43,7 +50,7 @@ def fits_beside(names: Sequence[str]) -> bool:
 
 
 def legend(series: Sequence[Line], levels: Sequence[Level] = ()) -> Html | None:
-    """Samples of the lines with their names, where these do not stand beside the lines."""
+    """Samples of lines with their names, where these do not stand beside them; levels are named in the chart."""
     names = [*(each.name for each in series), *(each.name for each in levels)]
     if len(names) < 2 or fits_beside(names):
         return None
@@ -54,7 +61,6 @@ def legend(series: Sequence[Line], levels: Sequence[Level] = ()) -> Html | None:
         )
         for each in series
     ]
-    drawn += [(tag("path", d="M1 6H27", class_="level"), each.name) for each in levels]
     items = (
         tag("li", tag("svg", mark, viewBox="0 0 28 12", class_="sample", aria_hidden="true"), name)
         for mark, name in drawn

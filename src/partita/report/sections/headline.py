@@ -34,7 +34,7 @@ def _part(study: Study, part: Study) -> list[Html]:
     name = f"{part.data}, {amount(part.runs[0].record.clients, 'client')}"
     label = f"Test {study.metric.name} of each method" + (f" on {name}" if several else "")
     rows = [
-        [tag("strong", cell, class_="best") if place in row.best else cell for place, cell in enumerate(row.cells)]
+        [_cell(cell, best=place in row.best) if place else cell for place, cell in enumerate(row.cells)]
         for row in result_rows(part)
     ]
     tested = [method for method in (*part.baselines, *part.methods) if method.summaries]
@@ -44,6 +44,13 @@ def _part(study: Study, part: Study) -> list[Html]:
         *_baselines(part),
         *_figures(part, tested),
     ]
+
+
+def _cell(text: str, *, best: bool) -> Html:
+    """A line may end before a bracket and nowhere else."""
+    before, bracket, after = text.partition(" (")
+    kept = [tag("span", before), *([" ", tag("span", f"({after}")] if bracket else [])]
+    return tag("strong", *kept, class_="best") if best else join(kept)
 
 
 def _baselines(study: Study) -> list[Html]:
@@ -66,8 +73,8 @@ def _baselines(study: Study) -> list[Html]:
 
 def _figures(study: Study, tested: list[Method]) -> list[Html]:
     found = [_means(study, tested)] if len(tested) > 1 else []
-    if any(method.over(name) for name in study.references for method in study.methods):
-        found.append(_hurt_shares(study))
+    known = (name for name in study.references if any(method.over(name) for method in study.methods))
+    found += [_hurt_shares(study, name) for name in known]
     return [grid(*found)] if found else []
 
 
@@ -147,27 +154,23 @@ def _means(study: Study, tested: list[Method]) -> Html:
     return figure("Means and spread", chart, ["method", "mean", "spread", "worst decile"], rows, note)
 
 
-def _hurt_shares(study: Study) -> Html:
-    """A bar for each method and baseline that it is measured against: surely and perhaps hurt."""
+def _hurt_shares(study: Study, reference: str) -> Html:
+    """A bar for each method that is measured against the reference: surely and perhaps hurt."""
     names, parts, rows = [], [], []
-    known = [name for name in study.references if any(method.over(name) for method in study.methods)]
     for method in study.methods:
-        for name in known:
-            count, total = method.hurt_count(name)
-            if not total:
-                continue
-            surely = method.surely_count(name) or 0
-            said = f"{method.name} against {name}" if len(study.methods) > 1 else f"against {name}"
-            names.append(said)
-            tip = f"{said}: hurt {method.hurt_text(name)}"
-            parts.append(
-                [Part(100 * surely / total, "hurt", tip), Part(100 * (count - surely) / total, "perhaps", tip)]
-            )
-            rows.append([said, method.hurt_text(name), f"{100 * count / total:.0f} %"])
+        count, total = method.hurt_count(reference)
+        if not total:
+            continue
+        surely = method.surely_count(reference) or 0
+        tip = f"{method.name} against {reference}: hurt {method.hurt_text(reference)}"
+        names.append(method.name)
+        parts.append([Part(100 * surely / total, "hurt", tip), Part(100 * (count - surely) / total, "perhaps", tip)])
+        rows.append([method.name, method.hurt_text(reference), f"{100 * count / total:.0f} %"])
     legend = key([("hurt", "surely hurt"), ("perhaps", "perhaps")])
-    chart = bars("Share of clients that are hurt, by method and baseline", axis("% of clients", [0, 100]), names, parts)
+    title = f"Clients hurt, against {reference}"
+    chart = bars(f"{title}: share by method", axis("% of clients", [0, 100]), names, parts)
     note = "Clients whose test score is below that of the baseline."
-    return figure("Clients hurt", chart, ["method", "hurt", "share"], rows, note, legend=legend)
+    return figure(title, chart, ["method", "hurt", "share"], rows, note, legend=legend)
 
 
 def _gaps(study: Study) -> list[Html]:

@@ -41,8 +41,8 @@ def test_no_run_is_lost() -> None:
     """Two rates under two seeds in one folder, one run twice over, and objects that only their source tells apart."""
     runs = [run("all", 3, rate=rate, seed=seed) for rate in (0.1, 0.2) for seed in (0, 1)]
     runs += [run("again", 4, rate=0.1, seed=0)]
-    made = {**experiment_of("mine"), "model": {"python": "make", "fingerprint": "one"}}
-    other = {**made, "model": {"python": "make", "fingerprint": "other"}}
+    made = {**experiment_of("mine"), "model": {"name": "make", "@python": "one"}}
+    other = {**made, "model": {"name": "make", "@python": "other"}}
     runs += [run("c", 5, label="mine", experiment=made), run("d", 6, label="mine", experiment=other)]
     found = grouped(runs)
     assert sorted(map(id, (each for some in found.values() for each in some))) == sorted(map(id, runs))

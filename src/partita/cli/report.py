@@ -15,7 +15,7 @@ def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Runs, or folders that hold runs.")],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="The file; by default report.html, of one run in its folder."),
+        typer.Option("--output", "-o", help="The file; by default report.html in the folder that was given."),
     ] = None,
 ) -> None:
     """Write one HTML file about runs: results, baselines, curves, clients, cost and where they come from.

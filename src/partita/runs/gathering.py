@@ -61,7 +61,8 @@ def gather(folders: Sequence[Path], *, finished: bool = False) -> Gathered:
 
 
 def _is_copy(run: StoredRun, other: StoredRun) -> bool:
-    return other.finished and run.record.fingerprint == other.record.fingerprint and run.scores() == other.scores()
+    same = all(getattr(run.record, key) == getattr(other.record, key) for key in ("metric", "variant", "fingerprint"))
+    return other.finished and same and run.scores() == other.scores()
 
 
 def _resume(run: StoredRun) -> str:

@@ -1,8 +1,10 @@
 """Which baselines does a report show? Each once, and those of another kind apart."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from ..evaluation.variants import Variant
 from ..runs.gains import Beside
@@ -52,6 +54,11 @@ class Baselines:
         return ", ".join([key[0], *differing])
 
 
+def _unseeded_data(experiment: Mapping[str, Any]) -> str:
+    data = experiment.get("data") or {}
+    return json.dumps({key: value for key, value in data.items() if key != "seed"}, sort_keys=True)
+
+
 def _set_of(beside: Beside) -> str:
     """What the baselines of one set have in common, in words; their rates are chosen for each seed."""
     record, entry = beside.run.record, beside.entry
@@ -65,5 +72,7 @@ def _set_of(beside: Beside) -> str:
         f"participation {record.experiment.get('participation')}",
         f"tested on {record.evaluated}",
         {None: "", True: "tuned", False: "not tuned"}[beside.tuned],
+        # Data of one's own may have the same name and be others.
+        f"data {hashlib.sha256(_unseeded_data(record.experiment).encode()).hexdigest()[:6]}",
     ]
     return json.dumps(said)

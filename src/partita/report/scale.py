@@ -48,7 +48,7 @@ def ticks(low: float, high: float, most: int = 6) -> tuple[float, ...]:
     """
     if low == high:
         # One value alone has no span: an axis around it, from zero where it is zero.
-        low, high = (0.0, 1.0) if low == 0 else (min(low, low + abs(low) / 2), max(high, high + abs(high) / 2))
+        low, high = (0.0, 1.0) if low == 0 else (low - abs(low) / 2, high + abs(high) / 2)
     span = high - low
     power = 10.0 ** math.floor(math.log10(span / most))
     candidates = (_multiples(low, high, factor * power) for factor in STEPS)

@@ -282,8 +282,7 @@ def test_a_method_that_is_its_own_baseline_is_not_run_again(tmp_path: Path) -> N
 
 
 def test_an_interrupted_baseline_is_resumed(tmp_path: Path) -> None:
-    quick = {"baselines": BESIDE, "baseline_tuning": False}
-    start(SETTINGS, tmp_path / "run", **quick)
+    start(SETTINGS, tmp_path / "run", baselines=BESIDE, baseline_tuning=False)
     with pytest.raises(KeyboardInterrupt):
         completed(tmp_path / "run", stop_after(3, "baselines"))
     assert "baselines" not in read_run(tmp_path / "run").analyses
@@ -509,8 +508,7 @@ def test_replicas_share_the_folder_of_baselines(own_folder: Path) -> None:
 
 def test_control_c_during_baselines_keeps_everything(own_folder: Path) -> None:
     arguments = ("run", "data.split.clients=4", "rounds=60", "algorithm.epochs=2", "evaluate_every=0", "-o", "here/run")
-    arguments += ("--baselines", "quick")
-    with subprocess.Popen([*COMMAND, *arguments], stderr=subprocess.PIPE, text=True) as running:
+    with subprocess.Popen([*COMMAND, *arguments, "--baselines", "quick"], stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr is not None
         assert running.stderr.readline().startswith("run: round 60/60")
         assert running.stderr.readline().startswith("baselines: local, rate 0.1, test accuracy")

@@ -79,7 +79,7 @@ def few(inputs: Any, labels: Any, owners: Any, clients: int, scale: float) -> Fe
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All runs of the study; those on writers have quick baselines, those on activities tuned ones under one seed."""
+    """All runs of the study, with quick baselines."""
     given = os.environ.get("PARTITA_SHARED")
     base = Path(given) if given else Path(__file__).resolve().parents[3] / "shared"
     found = next((each / "export.py" for each in (base, base / "data") if (each / "export.py").is_file()), None)

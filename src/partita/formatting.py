@@ -22,16 +22,24 @@ def plain(value: float) -> str:
     return f"{value:,.4g}".replace("-", MINUS) if abs(value) < 1e4 else f"{value:,.0f}".replace("-", MINUS)
 
 
+def byte_unit(largest: float) -> tuple[str, float]:
+    """The unit for numbers of bytes up to the largest, and how many bytes it is.
+
+    >>> byte_unit(2.5e6), byte_unit(0)
+    (('MB', 1000000.0), ('B', 1.0))
+    """
+    units = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
+    return next(((unit, factor) for unit, factor in units if largest >= factor), ("B", 1.0))
+
+
 def byte_text(count: float) -> str:
     """A number of bytes in the unit that fits.
 
     >>> byte_text(0), byte_text(1234), byte_text(5.6e9)
     ('0 B', '1.23 kB', '5.6 GB')
     """
-    for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= factor:
-            return f"{count / factor:.3g} {unit}"
-    return f"{count:.0f} B"
+    unit, factor = byte_unit(count)
+    return f"{count:.0f} B" if unit == "B" else f"{count / factor:.3g} {unit}"
 
 
 def duration(seconds: float) -> str:

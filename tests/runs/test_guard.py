@@ -199,11 +199,11 @@ def test_other_test_labels_change_no_choice(run: Path, monkeypatch: pytest.Monke
     assert add_guard(run) == before
 
 
-@pytest.mark.parametrize(("algorithm", "folders"), [("fedper", 2), ("ditto", 1)])
+@pytest.mark.parametrize(("algorithm", "folders"), [("fedper", 2), ("ditto", 2)])
 def test_each_client_is_built_once_and_only_those_that_are_evaluated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, algorithm: str, folders: int
 ) -> None:
-    """In the run, and in its global baseline where the method shares no whole network."""
+    """In the run, and in its global baseline."""
     folder = start({**SETTINGS, "algorithm": algorithm, "rounds": 1, "evaluation_clients": 3}, tmp_path / "run")
     built: list[tuple[int, int]] = []
     make = Setup.client

@@ -43,6 +43,7 @@ RECORD = RunRecord(
     commit_every=1,
     memory=0,
     baselines=None,
+    baseline_tuning=True,
 )
 
 

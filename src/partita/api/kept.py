@@ -12,7 +12,7 @@ from typing import Any, overload
 from ..data.names import find_client
 from ..errors import PartitaError, unknown
 from ..evaluation.analysis import Analysis
-from ..evaluation.comparison import Comparison, compare as compare_scores
+from ..evaluation.comparison import Comparison
 from ..evaluation.gains import Gain
 from ..evaluation.scores import Summary
 from ..evaluation.variants import Variant
@@ -21,9 +21,10 @@ from ..prediction.model import ClientModel
 from ..report import REPORT
 from ..report.report import write_report
 from ..runs.evaluate import Evaluated, evaluate
-from ..runs.folders import find_runs, runs_in
+from ..runs.folders import find_runs
 from ..runs.gains import NamedBaselines, gains_of, named_baselines
-from ..runs.scores import scores_of
+from ..runs.gathering import gather
+from ..runs.scores import compare_stored
 from ..runs.session import Session
 from ..runs.store import SERVER, Store
 from ..runs.stored import StoredRun, read_run
@@ -76,15 +77,16 @@ class Run:
 
     def gains(self) -> list[Gain]:
         """The gains over the floor and over every baseline."""
-        return gains_of(self.stored, self._baselines)
+        return gains_of(self.stored, self.baselines)
 
     @property
     def lost(self) -> Mapping[str, str]:
         """Baselines that cannot be read, and why."""
-        return self._baselines.lost
+        return self.baselines.lost
 
     @cached_property
-    def _baselines(self) -> NamedBaselines:
+    def baselines(self) -> NamedBaselines:
+        """What the run is measured against, and how each was chosen."""
         return named_baselines(self.stored, self._read)
 
     def table(self) -> Any:
@@ -227,12 +229,13 @@ def open(folder: Path | str) -> Run:
 
 
 def compare(*runs: Run | Runs | Path | str, baseline: str | None = None, level: float = 0.95) -> Comparison:
-    """Compare runs, paired over clients and seeds: differences with intervals, corrected tests, wins and losses."""
-    folders = runs_in([each.folder if isinstance(each, Run | Runs) else Path(each) for each in runs])
-    stored = [read_run(folder) for folder in folders]
-    scores = scores_of(stored)
-    lower = stored[0].metric.lower_is_better
-    return compare_scores(scores, baseline=baseline or next(iter(scores)), level=level, lower_is_better=lower)
+    """Compare runs, paired over clients and seeds: differences with intervals, corrected tests, wins and losses.
+
+    Runs that are damaged or not done are named in the notes. Methods that are not on equal terms, for instance of
+    another number of rounds, are marked; those on other clients are refused.
+    """
+    gathered = gather([each.folder if isinstance(each, Run | Runs) else Path(each) for each in runs], finished=True)
+    return compare_stored(gathered, baseline=baseline, level=level)
 
 
 def report_of(made: Run | Runs) -> None:

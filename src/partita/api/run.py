@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import overload
+from typing import Literal, overload
 
 from torch import nn
 from typing_extensions import Unpack
@@ -25,6 +25,9 @@ from ..trackers.tracking import need_trackers
 from .finish import finish
 from .kept import Run, Runs, report_of
 
+Baselines = bool | Literal["tuned", "quick"]
+"""Whether baselines are made beside a run: tuned on validation data (also True), at one default rate, or not at all."""
+
 
 @overload
 def run(
@@ -34,7 +37,7 @@ def run(
     *,
     folder: Path | str,
     seeds: None = None,
-    baselines: bool = True,
+    baselines: Baselines = True,
     commit_every: int = 1,
     track: Sequence[str] = (),
     on: Executor | str | None = None,
@@ -51,7 +54,7 @@ def run(
     *,
     folder: Path | str,
     seeds: int,
-    baselines: bool = True,
+    baselines: Baselines = True,
     commit_every: int = 1,
     track: Sequence[str] = (),
     on: Executor | str | None = None,
@@ -68,7 +71,7 @@ def run(
     *,
     folder: Path | str,
     seeds: int | None = None,
-    baselines: bool = True,
+    baselines: Baselines = True,
     commit_every: int = 1,
     track: Sequence[str] = (),
     on: Executor | str | None = None,
@@ -79,10 +82,11 @@ def run(
 
     If the folder holds an unfinished run, it is resumed and ends with the same bits as without the interruption; a
     finished run is only read. The objects must be the same as before: their code and values are compared, and a
-    difference is an error that names it. `seeds` repeats the experiment under that many seeds on the same division of
-    the data, each in a subfolder. `options` are the fields of `Experiment`: rounds, seed, participation, batching and
-    others. `track` names trackers, such as `tensorboard` or `mlflow:ADDRESS`. `on` is the executor; it does not change
-    the result.
+    difference is an error that names it. `baselines` are made beside it: their learning rates are chosen on validation
+    data; "quick" uses one default rate instead, which the report says; False makes none. `seeds` repeats the experiment
+    under that many seeds on the same division of the data, each in a subfolder. `options` are the fields of
+    `Experiment`: rounds, seed, participation, batching and others. `track` names trackers, such as `tensorboard` or
+    `mlflow:ADDRESS`. `on` is the executor; it does not change the result.
     """
     experiment, place = experiment_of(algorithm, model, data, options), Path(folder)
     track = [track] if isinstance(track, str) else track
@@ -91,6 +95,7 @@ def run(
             experiment,
             place,
             baselines=BESIDE if baselines else None,
+            baseline_tuning=baselines != "quick",
             commit_every=commit_every,
             track=track,
             on=on,
@@ -116,6 +121,7 @@ def keep(
     folder: Path,
     *,
     baselines: BaselinesPlace | None = BESIDE,
+    baseline_tuning: bool = True,
     commit_every: int = 1,
     track: Sequence[str] = (),
     on: Executor | str | None = None,
@@ -124,7 +130,13 @@ def keep(
     """Run an experiment in a folder, or resume it; then make its baselines and its guard."""
     need_trackers(track)
     with session_for(
-        experiment, folder, baselines=baselines, commit_every=commit_every, on=on, on_event=on_event
+        experiment,
+        folder,
+        baselines=baselines,
+        baseline_tuning=baseline_tuning,
+        commit_every=commit_every,
+        on=on,
+        on_event=on_event,
     ) as session:
         finish(session, track)
         return Run.of(session)
@@ -135,7 +147,7 @@ def keep_seeds(
     folder: Path,
     seeds: int,
     *,
-    baselines: bool = True,
+    baselines: Baselines = True,
     commit_every: int = 1,
     track: Sequence[str] = (),
     on: Executor | str | None = None,
@@ -156,6 +168,7 @@ def keep_seeds(
                 replace(experiment, seed=seed),
                 folder / f"seed-{seed}",
                 baselines=BESIDE_SEEDS if baselines else None,
+                baseline_tuning=baselines != "quick",
                 commit_every=commit_every,
                 track=track,
                 on=on,

@@ -1,12 +1,14 @@
 """The command that analyses a finished run."""
 
 import json
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from .. import registry
 from . import terminal
+from .groups import for_each_run, holds_several
 from .options import AsJson, Folder, Trust, use_one_thread
 
 
@@ -41,6 +43,8 @@ def evaluate(
 
     partita evaluate runs/fedper-digits-1
 
+    partita evaluate runs/five-seeds
+
     partita evaluate runs/fedper-digits-1 --what finetuning,without_head --clients 20 --epochs 10 --lr 0.01
     """
     from ..evaluation.analysis import choose_analyses
@@ -52,19 +56,26 @@ def evaluate(
     names = [registry.Trusted(name.strip()) for name in what.split(",")] if what else None
     given = {"clients": clients, "epochs": epochs, "lr": lr, "samples": samples}
     chosen = choose_analyses(names, {key: value for key, value in given.items() if value is not None})
-    with (
-        terminal.show_events(not as_json) as on_event,
-        Session.open(run, trust=trust, on_event=on_event) as session,
-    ):
-        found = look(session, chosen, lenient=names is None)
-        record = session.record
-    if as_json:
-        shown = {"run": str(run), "names": record.names, "analyses": found.found, "left_out": found.left_out}
-        print(json.dumps(shown))
-        return
     known = {analysis.name: analysis for analysis in chosen}
-    for name, result in found.found.items():
-        for table in known[name].tables(result, record.score):
-            terminal.print_table(table)
-    for name, reason in found.left_out.items():
-        terminal.tell(f"{name} does not apply: {reason}")
+
+    def evaluated(folder: Path) -> dict[str, Any]:
+        with (
+            terminal.show_events(not as_json) as on_event,
+            Session.open(folder, trust=trust, on_event=on_event) as session,
+        ):
+            found = look(session, chosen, lenient=names is None)
+            record = session.record
+        if not as_json:
+            for name, result in found.found.items():
+                for table in known[name].tables(result, record.score):
+                    terminal.print_table(table)
+            for name, reason in found.left_out.items():
+                terminal.tell(f"{name} does not apply: {reason}")
+        return {"run": str(folder), "names": record.names, "analyses": found.found, "left_out": found.left_out}
+
+    if holds_several(run):
+        for_each_run(run, lambda each: evaluated(each.folder), as_json)
+        return
+    shown = evaluated(run)
+    if as_json:
+        print(json.dumps(shown))

@@ -8,6 +8,7 @@ import typer
 
 from ..errors import PartitaError
 from . import terminal
+from .groups import holds_several, name_passed_over
 from .options import Folder, Trust, use_one_thread
 
 
@@ -48,6 +49,7 @@ def export(
 ) -> None:
     """Write a run's numbers as CSV files, the division of its data as a manifest, or its models.
 
+    For a folder that holds several runs, each CSV file has the rows of all of them, with their folder, method and seed.
     Models are written as safetensors: what clients share once, each client's own part in a small file, with a card.
 
     Examples:
@@ -64,12 +66,17 @@ def export(
         raise PartitaError("Nothing to write: give --csv FOLDER, --manifest FILE or --models FOLDER.")
     if models is None and (client or form or which or merged or licence or force):
         raise PartitaError("--client, --format, --which, --merged, --licence and --force go with --models FOLDER.")
+    several = holds_several(run)
+    if several and (manifest or models):
+        raise PartitaError(f"{run} holds several runs: --manifest and --models are of one. Name its folder.")
     written: list[Path] = []
     if folder is not None:
         from ..runs.export import export_csv
-        from ..runs.stored import read_run
+        from ..runs.gathering import gather
 
-        written += export_csv(read_run(run), folder)
+        gathered = gather([run])
+        written += export_csv(gathered.runs, folder, several=several)
+        name_passed_over(gathered.passed_over)
     if manifest is not None:
         from ..runs.export import export_manifest
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from ..errors import PartitaError
+from ..formatting import MINUS
 from ..report import REPORT
 from . import terminal
 from .options import AsJson, Overrides, completing, interruptible, use_one_thread
@@ -117,6 +118,8 @@ def demo(
 
     Example: partita demo --rounds 10 --output runs/short
     """
+    from ..report.conclusion import conclusions
+    from ..report.study import study
     from ..runs.gains import gain_as_dict, gains_of
     from .demonstration import demonstrate
 
@@ -133,4 +136,6 @@ def demo(
         print(json.dumps(shown))
     else:
         print_comparison(runs, gains)
+        for text in conclusions(study([run.folder for run in runs.values()])):
+            terminal.say(f"\n{text}".replace(MINUS, "-"))
     try_report([run.folder for run in runs.values()], output / REPORT, tell=not as_json)

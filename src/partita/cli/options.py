@@ -23,7 +23,8 @@ Overrides = Annotated[
     typer.Argument(metavar="[KEY=VALUE]...", help="Settings by dotted key, as in algorithm.optimizer.lr=0.05"),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Folder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
+Folder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run, or of several.")]
+OneFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
 On = Annotated[
     str | None,
     typer.Option(

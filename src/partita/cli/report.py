@@ -15,7 +15,7 @@ def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Runs, or folders that hold runs.")],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="The file; by default report.html, for one run in its folder."),
+        typer.Option("--output", "-o", help="The file; by default report.html in the folder that was given."),
     ] = None,
 ) -> None:
     """Write one HTML file about runs: results, baselines, curves, clients, cost and provenance.
@@ -32,7 +32,8 @@ def report(
     from ..runs.folders import runs_in
 
     found = runs_in(runs)
-    place = output or (found[0] / REPORT if len(found) == 1 else Path(REPORT))
+    one = runs[0] if len(runs) == 1 and runs[0] != Path(".") else None
+    place = output or (found[0] if len(found) == 1 else one or Path()) / REPORT
     terminal.tell(f"Report: {write_report(found, place)}")
 
 

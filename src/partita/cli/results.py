@@ -9,12 +9,14 @@ from .terminal import MOST_CLIENTS, change, columns, output, print_table, say, s
 if TYPE_CHECKING:
     from ..evaluation.gains import Gain
     from ..evaluation.scores import Summary
+    from ..runs.gains import NamedBaselines
     from ..runs.stored import StoredRun
     from ..runs.target import Spent
 
 
 def print_run(run: "StoredRun", *, oracle: bool = False, notes: bool = True) -> None:
     """Print a run: experiment, progress and scores; with `oracle` also the round that is best on test data."""
+    from ..experiment.chosen import settings_text
     from ..simulation.left_out import left_out_text
 
     record = run.record
@@ -23,6 +25,7 @@ def print_run(run: "StoredRun", *, oracle: bool = False, notes: bool = True) -> 
         f"{run.done} of {record.rounds} rounds, {run.seconds_per_round:.2f} s and "
         f"{run.bytes_per_round / 1e6:.2f} MB each; started {record.started}"
     )
+    say(f"Settings: {settings_text(record.experiment)}")
     for note in record.notes if notes else ():
         say(("Note:", "bold"), f" {note}")
     if run.evaluated:
@@ -100,8 +103,11 @@ def _print_scores(
         say(f"Left out: {left_out} clients without test samples.")
 
 
-def print_gains(run: "StoredRun", gains: "list[Gain]", lost: Mapping[str, str]) -> None:
+def print_gains(run: "StoredRun", gains: "list[Gain]", beside: "NamedBaselines") -> None:
     """Print a run's gains over floor and baselines, the clients that are hurt, missing baselines, and the guard."""
+    from ..experiment.chosen import settings_text
+    from ..runs.gains import remarks
+
     if not gains:
         return
     record, metric = run.record, run.record.metric
@@ -115,16 +121,23 @@ def print_gains(run: "StoredRun", gains: "list[Gain]", lost: Mapping[str, str]) 
             score(gain.macro, metric),
             change(gain.mean, metric),
             change(gain.worst_decile, metric),
-            f"{len(gain.hurt)} of {len(gain.clients)} ({100 * gain.share:.0f} %)",
+            gain.hurt_text,
         )
     output.print(rows)
-    say("Gains of the model * on test data, client by client. Hurt: the client does worse than with that baseline.")
+    say(
+        "Gains of the model * on test data, client by client. Hurt: the client does worse than with that baseline. "
+        "Surely: the 95 % interval of the client's gain is below 0."
+    )
+    for name, each in beside.found.items():
+        say(f"{name}: {settings_text(each.run.record.experiment)}; {each.choice}")
+    for text in remarks([(run, beside.found)]):
+        say(("Note: ", "bold"), text)
     for gain in gains:
         if gain.hurt:
             more = ", ..." if len(gain.hurt) > MOST_CLIENTS else ""
             names = ", ".join(record.name_of(client) for client in gain.hurt[:MOST_CLIENTS])
             say(f"Worse than {gain.over}: {names}{more}")
-    _print_missing(run, lost)
+    _print_missing(run, beside.lost)
     _print_last_analyses(run)
 
 
@@ -156,7 +169,7 @@ def print_comparison(runs: "Mapping[str, StoredRun]", gains: "Mapping[str, list[
         summary = run.summaries()[run.record.variant]
         known = {gain.over: gain for gain in gains[name]}
         against = [
-            (change(known[over].mean, "accuracy"), str(len(known[over].hurt))) if over in known else ("-", "-")
+            (change(known[over].mean, "accuracy"), known[over].hurt_text) if over in known else ("-", "-")
             for over in ("local", "global")
         ]
         rows.add_row(
@@ -172,5 +185,6 @@ def print_comparison(runs: "Mapping[str, StoredRun]", gains: "Mapping[str, list[
     say(
         f"\nMean ± spread over {record.clients} clients after {record.rounds} rounds. Floor: always answering a "
         "client's most common label.\nHurt: clients that do worse than with local training, or than with the global "
-        "model. One seed: differences of a few points mean little."
+        "model. Surely: the 95 % interval of the client's gain is below 0. One seed: differences of a few points mean "
+        "little."
     )

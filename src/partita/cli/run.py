@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from enum import Enum
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,8 +17,8 @@ from . import terminal
 from .options import (
     AsJson,
     ExperimentFile,
-    Folder,
     On,
+    OneFolder,
     Overrides,
     Trust,
     Workers,
@@ -33,6 +34,15 @@ from .show import print_kept
 if TYPE_CHECKING:
     from ..simulation.events import Event, OnEvent
     from ..simulation.experiment import Experiment
+
+
+class BaselineChoice(str, Enum):
+    """How much is done for baselines."""
+
+    tuned = "tuned"
+    quick = "quick"
+    none = "none"
+
 
 Track = Annotated[
     list[str] | None,
@@ -68,7 +78,11 @@ def run(
     save: Annotated[bool, typer.Option(help="Keep the run, so that it can be resumed and shown.")] = True,
     seeds: Annotated[int, typer.Option(help="Repeat with this many seeds, on the same division of data.")] = 1,
     commit_every: Annotated[int, typer.Option(help="Rounds between commits.")] = 1,
-    baselines: Annotated[bool, typer.Option(help="Make the baselines too, or reuse existing ones.")] = True,
+    baselines: Annotated[
+        BaselineChoice,
+        typer.Option(help="Baselines beside the run: tuned on validation data, at one default rate (quick), or none."),
+    ] = BaselineChoice.tuned,
+    no_baselines: Annotated[bool, typer.Option("--no-baselines", help="The same as --baselines none.")] = False,
     on: On = None,
     workers: Workers = None,
     track: Track = None,
@@ -77,8 +91,10 @@ def run(
 ) -> None:
     """Run an experiment and show its result. The run is kept in a folder, and can be resumed if it is interrupted.
 
-    Baselines on the same clients are made too: local training, the global model and the fine-tuned global model. They
-    are separate runs in the folder `baselines` beside the run, made once and reused by later runs.
+    Baselines on the same clients are made too: local training, the global model and the fine-tuned global model. Their
+    learning rates are chosen on validation data, which takes several times as long as the run itself; --baselines quick
+    uses one rate. They are separate runs in the folder `baselines` beside the run, made once and reused by later runs
+    with the same data, network, rounds, local epochs and seed.
 
     Examples:
 
@@ -95,11 +111,13 @@ def run(
     given = [*(f"{key}={value}" for key, value in options.items() if value is not None), *changes]
     executor, trackers = executor_text(on, workers), track or []
     with terminal.busy("Reading the data and building the network", show=not as_json):
-        from ..api.run import keep, keep_seeds
+        from ..api.run import Baselines, keep, keep_seeds
         from ..experiment.files import make, read
         from ..runs.folders import BESIDE, need_new
 
         made = make(read(file, given, trust=trust))
+    beside: Baselines = "quick" if baselines is BaselineChoice.quick else baselines is BaselineChoice.tuned
+    beside = False if no_baselines else beside
     if not save:
         _run_unkept(made, trackers, executor, as_json)
         return
@@ -110,7 +128,7 @@ def run(
                     made,
                     folder,
                     seeds,
-                    baselines=baselines,
+                    baselines=beside,
                     commit_every=commit_every,
                     track=trackers,
                     on=executor,
@@ -129,7 +147,8 @@ def run(
             kept = keep(
                 made,
                 folder,
-                baselines=BESIDE if baselines else None,
+                baselines=BESIDE if beside else None,
+                baseline_tuning=beside != "quick",
                 commit_every=commit_every,
                 track=trackers,
                 on=executor,
@@ -142,7 +161,7 @@ def run(
 
 
 def resume(
-    run: Folder,
+    run: OneFolder,
     on: On = None,
     workers: Workers = None,
     track: Track = None,

@@ -1,4 +1,4 @@
-"""Commands that show, compare and export runs."""
+"""Commands that show and compare runs."""
 
 import json
 from dataclasses import asdict
@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..errors import PartitaError
 from . import terminal
+from .groups import holds_several, show_several
 from .options import AsJson, Folder
 from .results import print_gains, print_run, print_runs, print_target
 
@@ -24,9 +26,14 @@ def show(
 ) -> None:
     """Show a run: its experiment, progress and scores, and the gains of clients over the baselines.
 
+    Of a folder that holds several runs: each method with means and intervals over its seeds, and which runs were left
+    out.
+
     Examples:
 
     partita show runs/fedper-digits-1
+
+    partita show runs/five-seeds
 
     partita show runs/fedper-digits-1 --target 0.9
     """
@@ -34,6 +41,11 @@ def show(
     from ..runs.stored import read_run
     from ..runs.target import reached
 
+    if holds_several(run):
+        if oracle or target is not None:
+            raise PartitaError(f"{run} holds several runs: --oracle and --target are of one run.")
+        show_several(run, as_json)
+        return
     found = read_run(run)
     beside = named_baselines(found, {})
     gains = gains_of(found, beside)
@@ -44,7 +56,7 @@ def show(
         print(json.dumps({**found.as_dict(oracle=oracle), "gains": against, **more}))
         return
     print_run(found, oracle=oracle)
-    print_gains(found, gains, beside.lost)
+    print_gains(found, gains, beside)
     if target is not None:
         print_target(found, target, at)
 
@@ -104,4 +116,4 @@ def print_kept(run: "Run", as_json: bool) -> None:
         return
     # Its notes were told when it began.
     print_run(kept, notes=False)
-    print_gains(kept, gains, run.lost)
+    print_gains(kept, gains, run.baselines)

@@ -81,7 +81,7 @@ class _Bars:
         elif isinstance(event, RoundEnded):
             score = f"test {event.metric} {spread(event.score, event.metric)}" if event.score else None
             _tell_left_out(event)
-            self._advance(event.stage, event.round, event.rounds, score)
+            self._advance(event.stage, event.round, event.rounds, score, event.now)
             self._done += 1
             self._show_all()
         elif isinstance(event, Analysed):
@@ -89,12 +89,12 @@ class _Bars:
         else:
             _tell_event(event)
 
-    def _advance(self, name: str, done: int, total: int, score: str | None) -> None:
+    def _advance(self, name: str, done: int, total: int, score: str | None, now: str = "") -> None:
         if name != "all rounds" and "starting" in self._known:
             self._shown.remove_task(self._known.pop("starting"))
         if name not in self._known:
             self._known[name] = self._shown.add_task(name, total=total, score="")
-        self._shown.update(self._known[name], completed=done, total=total)
+        self._shown.update(self._known[name], completed=done, total=total, description=now or name)
         if score is not None:
             self._shown.update(self._known[name], score=score)
 
@@ -112,7 +112,8 @@ def _tell_event(event: "Event") -> None:
         _tell_left_out(event)
         if event.score:
             reached = spread(event.score, event.metric)
-            tell(f"{event.stage}: round {event.round}/{event.rounds}, test {event.metric} {reached}")
+            at = event.now or f"{event.stage}: round {event.round}/{event.rounds}"
+            tell(f"{at}, test {event.metric} {reached}")
     elif isinstance(event, Analysed):
         if event.done == event.total:
             tell(f"{event.analysis}: {event.total} clients")

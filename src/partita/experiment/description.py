@@ -38,11 +38,14 @@ def describe_experiment(experiment: Experiment) -> Description:
 
     Two experiments with the same description and the same data have the same result.
     """
-    found: Description = {}
-    for field in dataclasses.fields(experiment):
-        describe: Callable[[Any], Any] = _FIELDS.get(field.name, plain)
-        found[field.name] = describe(getattr(experiment, field.name))
-    return found
+    fields = dataclasses.fields(experiment)
+    return {field.name: described_field(field.name, getattr(experiment, field.name)) for field in fields}
+
+
+def described_field(name: str, value: Any) -> Any:
+    """A value of a field of an experiment."""
+    describe: Callable[[Any], Any] = _FIELDS.get(name, plain)
+    return describe(value)
 
 
 def rebuild(description: Mapping[str, Any], like: Experiment | None = None) -> Experiment:

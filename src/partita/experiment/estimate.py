@@ -98,10 +98,7 @@ def estimate(experiment: Experiment, workers: int | None = None) -> Estimate:
     learned, started = _seconds_per_sample(setup, client, trained)
     evaluation = sum(measuring) + learned * _held_out(data, chosen) + started * _held_out(data, evaluated)
     serving = _serving(setup, state, trained, len(chosen))
-    every = experiment.evaluate_every
-    evaluations = len(
-        {*range(every, experiment.rounds + 1, every), experiment.rounds} if every else {experiment.rounds}
-    )
+    evaluations = sum(experiment.is_evaluated(number + 1, stage) for number in range(experiment.rounds))
     rows = traffic(client, trained.update)
     return Estimate(
         rounds=experiment.rounds,

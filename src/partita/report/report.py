@@ -5,6 +5,7 @@ import os
 import pkgutil
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ..errors import PartitaError
@@ -18,7 +19,7 @@ from .study import Study, study
 
 def write_report(folders: Sequence[Path], path: Path) -> Path:
     """One HTML file about one run or several, which needs nothing else to be read."""
-    text = report(study(folders))
+    text = report(replace(study(folders), place=path.parent))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")

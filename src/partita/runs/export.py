@@ -2,38 +2,68 @@
 
 import csv
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple, fields
 from pathlib import Path
 from typing import IO
 
 from ..errors import PartitaError
 from ..evaluation.scores import Record
+from ..experiment.chosen import chosen_settings
 from ..simulation.left_out import LeftOut
 from ..simulation.traffic import Traffic
+from .gains import gains_of
+from .grouping import grouped
 from .store import Store
 from .stored import StoredRun
 
+RUN = ("run", "method", "seed")
+GAINS = ("over", "client", "name", "score", "reference", "gain", "low", "high", "hurt")
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """A cell of text that begins so is a formula to a spreadsheet, which would run it."""
 
 
-def export_csv(run: StoredRun, folder: Path) -> list[Path]:
-    """metrics.csv, traffic.csv, left_out.csv and rounds.csv; returns their paths."""
+def export_csv(runs: Sequence[StoredRun], folder: Path, *, several: bool = False) -> list[Path]:
+    """metrics.csv, traffic.csv, left_out.csv, rounds.csv, gains.csv and settings.csv; returns their paths.
+
+    With `several`, each row begins with the folder, method and seed of its run.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    tables: dict[str, tuple[Sequence[str], Iterable[Sequence[object]]]] = {
+    names = {id(run): name for name, group in grouped(runs).items() for run in group}
+    rows_of: dict[str, list[Sequence[object]]] = {}
+    columns_of: dict[str, Sequence[str]] = {}
+    for run in runs:
+        before = (str(run.folder), names[id(run)], run.seed) if several else ()
+        for table, (columns, rows) in _tables(run).items():
+            columns_of[table] = [*(RUN if several else ()), *columns]
+            rows_of.setdefault(table, []).extend((*before, *row) for row in rows)
+    written = []
+    for table, columns in columns_of.items():
+        path = folder / f"{table}.csv"
+        with path.open("w", newline="", encoding="utf-8") as file:
+            write_csv(file, columns, rows_of[table])
+        written.append(path)
+    return written
+
+
+def _tables(run: StoredRun) -> dict[str, tuple[Sequence[str], Iterable[Sequence[object]]]]:
+    return {
         "metrics": _by_client(run, Record, run.records),
         "traffic": _by_client(run, Traffic, run.traffic),
         "left_out": ([each.name for each in fields(LeftOut)], map(astuple, run.left_out)),
         "rounds": (["round", "seconds", "participants"], run.rounds),
+        "gains": (GAINS, _gains(run)),
+        "settings": (["setting", "value"], list(chosen_settings(run.record.experiment).items())),
     }
-    written = []
-    for name, (columns, rows) in tables.items():
-        path = folder / f"{name}.csv"
-        with path.open("w", newline="", encoding="utf-8") as file:
-            write_csv(file, columns, rows)
-        written.append(path)
-    return written
+
+
+def _gains(run: StoredRun) -> Iterator[Sequence[object]]:
+    for each in gains_of(run):
+        for client, own, other, gained, interval in zip(
+            each.clients, each.scores, each.others, each.gains, each.intervals, strict=True
+        ):
+            name, verdict = run.record.name_of(client), each.verdict(client)
+            yield (each.over, client, name, own, other, gained, *(interval or (None, None)), verdict)
 
 
 def export_manifest(run: Path, path: Path) -> Path:

@@ -17,11 +17,15 @@ def grouped(runs: Sequence[StoredRun]) -> dict[str, list[StoredRun]]:
     """
     alike: dict[str, list[StoredRun]] = {}
     for run in runs:
-        key = json.dumps([run.record.label, _unseeded(run.record.experiment)], sort_keys=True)
-        alike.setdefault(key, []).append(run)
+        alike.setdefault(group_key(run), []).append(run)
     groups = list(alike.values())
     names = _names([group[0] for group in groups])
     return {name: sorted(group, key=lambda run: run.seed) for name, group in zip(names, groups, strict=True)}
+
+
+def group_key(run: StoredRun) -> str:
+    """The same for runs that differ in the seed alone."""
+    return json.dumps([run.record.label, _unseeded(run.record.experiment)], sort_keys=True)
 
 
 def _names(firsts: Sequence[StoredRun]) -> list[str]:

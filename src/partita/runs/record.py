@@ -49,6 +49,8 @@ class RunRecord:
     """Bytes of clients' states to hold in memory; the rest is read from the store."""
     baselines: BaselinesPlace | None
     """The folder of the run's baselines, relative to its own."""
+    baseline_tuning: bool
+    """Whether their learning rates are chosen on validation data."""
     notes: list[str] = field(default_factory=list)
     """Remarks on data and set-up that a reader of the numbers must know."""
     partita: str = field(default_factory=lambda: version("partita"))

@@ -36,6 +36,7 @@ def session_for(
     folder: Path,
     *,
     baselines: BaselinesPlace | None = None,
+    baseline_tuning: bool = True,
     commit_every: int = COMMIT_EVERY,
     on: Executor | str | None = None,
     on_event: OnEvent = ignore,
@@ -50,7 +51,13 @@ def session_for(
             if (folder / DATABASE).exists():
                 return Session.open(folder, experiment, on=on, on_event=on_event)
             return Session.start(
-                experiment, folder, commit_every=commit_every, baselines=baselines, on=on, on_event=on_event
+                experiment,
+                folder,
+                commit_every=commit_every,
+                baselines=baselines,
+                baseline_tuning=baseline_tuning,
+                on=on,
+                on_event=on_event,
             )
         except TakenError:
             # Another process has made the run in the meantime.

@@ -2,10 +2,32 @@
 
 from collections.abc import Iterable, Sequence
 
-from ..errors import PartitaError
-from ..evaluation.comparison import Scores
+from ..errors import PartitaError, unknown
+from ..evaluation.comparison import Comparison, Scores, compare
+from ..experiment.chosen import settings_text
+from .gathering import Gathered
 from .grouping import grouped
+from .likeness import marks, need_same_clients
 from .stored import StoredRun
+
+
+def compare_stored(gathered: Gathered, *, baseline: str | None = None, level: float = 0.95) -> Comparison:
+    """Compare runs that are done, paired over clients and seeds; those left out are named in the notes."""
+    groups = grouped(gathered.runs)
+    scores = scores_of(gathered.runs)
+    chosen = baseline or next(iter(groups))
+    if chosen not in groups:
+        raise PartitaError(unknown("method", chosen, groups))
+    need_same_clients(groups, chosen)
+    return compare(
+        scores,
+        baseline=chosen,
+        level=level,
+        lower_is_better=gathered.runs[0].metric.lower_is_better,
+        marks=marks(groups),
+        settings={name: settings_text(runs[0].record.experiment) for name, runs in groups.items()},
+        notes=[str(each) for each in gathered.passed_over],
+    )
 
 
 def scores_of(runs: Sequence[StoredRun]) -> dict[str, Scores]:

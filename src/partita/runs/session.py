@@ -60,6 +60,7 @@ class Session:
         commit_every: int = COMMIT_EVERY,
         memory: int = MEMORY,
         baselines: BaselinesPlace | None = None,
+        baseline_tuning: bool = True,
         on: Executor | str | None = None,
         on_event: OnEvent = ignore,
     ) -> "Session":
@@ -94,6 +95,7 @@ class Session:
             commit_every=commit_every,
             memory=memory,
             baselines=baselines,
+            baseline_tuning=baseline_tuning,
             notes=list(notes),
         )
         setup = setups["run"]

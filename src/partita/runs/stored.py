@@ -94,6 +94,11 @@ class StoredRun:
         """The scores of `tested`, by client."""
         return {client: record.score for client, record in self.tested(variant).items()}
 
+    @property
+    def test_counts(self) -> dict[int, int]:
+        """How many test samples each client of `tested` has."""
+        return {client: record.count for client, record in self.tested().items()}
+
     def course(self, variant: Variant | None = None, role: HeldOut = "test") -> dict[int, float]:
         """The mean score over clients after each evaluated round."""
         found = {at: self.summaries(at, role=role).get(variant or self.record.variant) for at in self.evaluated}

@@ -30,6 +30,8 @@ class RoundEnded:
     """Of this round only, like `traffic`."""
     traffic: Sequence[Traffic]
     left_out: Sequence[LeftOut] = ()
+    now: str = ""
+    """The part that is being done, where a stage consists of parts."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,17 @@ def under(name: str, on_event: OnEvent) -> OnEvent:
     def tell(event: Event) -> None:
         if isinstance(event, RoundEnded):
             event = replace(event, stage=name if event.stage == "run" else f"{name}, {event.stage}")
+        on_event(event)
+
+    return tell
+
+
+def part_of(stage: str, now: str, before: int, total: int, on_event: OnEvent) -> OnEvent:
+    """Tells rounds as a part of a longer stage, of which so many rounds were done `before`; `now` says what is done."""
+
+    def tell(event: Event) -> None:
+        if isinstance(event, RoundEnded):
+            event = replace(event, stage=stage, now=now, round=before + event.round, rounds=total)
         on_event(event)
 
     return tell

@@ -25,6 +25,8 @@ from .tasks import Factory
 Engine = Literal["fast", "reference"] | RunPhase
 """How a phase is computed: the name of a built-in engine, or a function."""
 Participation = float | str | Sequence[Sequence[int]] | Sampler
+EVALUATIONS = 10
+"""So many points make a curve; more rounds cost no more evaluations."""
 ENGINES: Mapping[str, Callable[[], RunPhase]] = {"fast": FastEngine, "reference": lambda: reference.run_phase}
 
 
@@ -71,8 +73,8 @@ class Experiment:
     """Initial weights by name, for instance another result's `network_weights()`."""
     buffers: Buffers = "follow"
     frozen_norm: Literal["train", "eval"] = "train"
-    evaluate_every: int = 10
-    """Rounds between evaluations; 0 means after the last round only."""
+    evaluate_every: int | None = None
+    """Rounds between evaluations; 0 means after the last round only, None ten times or a little more often."""
     evaluation_batch: int = 512
     evaluation_clients: int = 10_000
     """The largest number of clients to evaluate. If there are more, a fixed sample is evaluated."""
@@ -94,7 +96,7 @@ class Experiment:
             object.__setattr__(self, "batching", Batching(self.batching))
         check_fields(self)
         for name, least in (("rounds", 1), ("evaluate_every", 0), ("evaluation_batch", 1), ("evaluation_clients", 1)):
-            if getattr(self, name) < least:
+            if getattr(self, name) is not None and getattr(self, name) < least:
                 raise PartitaError(f"{name} is {getattr(self, name)}: it must be at least {least}.")
         need_device(self.device)
         if self.pretrain and self.pretrain.rounds < 1:
@@ -113,7 +115,8 @@ class Experiment:
 
     def is_evaluated(self, round: int, stage: Stage) -> bool:
         """Whether clients are evaluated after a round, counted from 1."""
-        return round == stage.rounds or (self.evaluate_every > 0 and round % self.evaluate_every == 0)
+        every = max(stage.rounds // EVALUATIONS, 1) if self.evaluate_every is None else self.evaluate_every
+        return round == stage.rounds or (every > 0 and round % every == 0)
 
     def _with_server(self) -> Algorithm:
         if self.server is None:
@@ -136,7 +139,7 @@ class Options(TypedDict, total=False):
     weights: Tensors
     buffers: Buffers
     frozen_norm: Literal["train", "eval"]
-    evaluate_every: int
+    evaluate_every: int | None
     evaluation_batch: int
     evaluation_clients: int
     oracle_validation: bool

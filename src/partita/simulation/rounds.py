@@ -1,15 +1,15 @@
 """What happens in a round? Participants download, train and upload; the server aggregates; clients are evaluated."""
 
 import time
-from collections.abc import Generator, Iterator, MutableMapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter
 
 from ..core.algorithm import initial_state, server_round
 from ..errors import PartitaError
-from ..evaluation.scores import summarize, used_variant
+from ..evaluation.scores import Record, summarize, used_variant
 from ..formatting import amount
 from ..tensors import Tensors
 from .events import RoundEnded
@@ -77,9 +77,7 @@ def _round(
         _need_somebody(setup, number, [*left_out_before, *left_out])
     records = [record for result in results for record in result.records]
     if evaluated:
-        # The download after this round is that of the next.
-        after = replace(moment, round=number + 1)
-        measured = _done(carry_out, jobs(Evaluate, setup, setup.evaluated, states, state, after), state)
+        measured = _evaluated(setup, carry_out, states, state, number + 1)
         records += [record for result in measured for record in result.records]
         known = {each.client for each in left_out}
         measured = [result for result in measured if result.client not in known]
@@ -136,6 +134,21 @@ def _need_somebody(setup: Setup, number: int, left_out: Sequence[LeftOut]) -> No
             f"Everyone who took part in {'the last ' if len(recent) > 1 else ''}{amount(len(recent), 'round')} was "
             f"left out, so that nothing is learned. {left_out[-1].problem}"
         )
+
+
+def evaluate(
+    setup: Setup, executor: Executor, states: Mapping[int, Tensors], state: Tensors, round: int
+) -> list[Record]:
+    """The records of all models as they are after a round, counted from 1."""
+    with executor.open(setup) as carry_out:
+        return [record for result in _evaluated(setup, carry_out, states, state, round) for record in result.records]
+
+
+def _evaluated(
+    setup: Setup, carry_out: CarryOut, states: Mapping[int, Tensors], state: Tensors, round: int
+) -> list[ClientResult]:
+    # The download after this round is that of the next.
+    return _done(carry_out, jobs(Evaluate, setup, setup.evaluated, states, state, setup.moment(round)), state)
 
 
 def _done(carry_out: CarryOut, todo: Iterator[Job], state: Tensors) -> list[ClientResult]:

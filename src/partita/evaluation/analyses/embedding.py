@@ -18,6 +18,8 @@ from ..population import Population
 from ._common import CLIENTS
 
 SAMPLES = 1000
+MOST_LABELS, FEWEST_POINTS = 16, 30
+"""More labels cannot be told apart by colour and shape; fewer points show no groups."""
 
 
 def embedding(*, clients: int = CLIENTS, samples: int = SAMPLES) -> Analysis:
@@ -63,7 +65,16 @@ def _tables(result: Result, metric: Metric) -> list[Table]:
 
 def _figures(findings: Sequence[Findings], metric: Metric) -> list[Figure]:
     note = "Nearness means likeness; directions, distances between groups and their sizes mean nothing."
-    return [*map(_cloud, findings), note]
+    readable = [each for each in findings if _is_readable(each)]
+    if len(readable) == len(findings):
+        return [*map(_cloud, findings), note]
+    why = f"A map is drawn of {FEWEST_POINTS} points or more with at most {MOST_LABELS} labels; others cannot be read."
+    return [*map(_cloud, readable), *([note] if readable else []), why]
+
+
+def _is_readable(findings: Findings) -> bool:
+    first = findings.results[0]
+    return len(set(first["label"])) <= MOST_LABELS and len(first["x"]) >= FEWEST_POINTS
 
 
 def _cloud(findings: Findings) -> Cloud:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ...errors import PartitaError
 from ..analysis import Analysis, Result
 from ..figures import Table
-from ..gains import gain
+from ..gains import gain, hurt_text
 from ..guard import PERSONAL_WEIGHTS, PRIOR, choose, mixture
 from ..metric import Metric
 from ..scores import record_of
@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 def guard(*, global_run: Path | None = None, prior: float = PRIOR) -> Analysis:
     """For each client its personal model, the global model or a mixture, chosen on validation data.
 
-    The personal model is the one that the method is meant to be used with. The global one is what the method shares, if
-    it shares the whole network, else the model of `global_run`, by default of the run's global baseline. Clients that
-    never train are left out; of more clients than the run evaluates, the same sample is guarded.
+    The personal model is the one that the method is meant to be used with. The global one is the model of `global_run`,
+    by default of the run's global baseline, which its gains are measured against too; without that baseline it is what
+    the method itself shares, if that is a whole network. Clients that never train are left out; of more clients than
+    the run evaluates, the same sample is guarded.
     """
 
     def obstacle(population: "Population") -> str | None:
@@ -73,7 +74,7 @@ def shares_everything(population: "Population") -> bool:
 
 
 def _guarded(population: "Population", global_run: Path | None, prior: float) -> Result:
-    own = global_run is None and shares_everything(population)
+    own = global_run is None and "global" not in population.baselines
     other = population if own else population.open(global_run or population.baselines["global"])
     if other.data.fingerprint != population.data.fingerprint:
         raise PartitaError(f"{other.folder} has other clients than {population.folder}: data or division differ.")
@@ -87,6 +88,7 @@ def _guarded(population: "Population", global_run: Path | None, prior: float) ->
     return {
         **outcome(measured, prior, Metric(population.data.metric)),
         "global_run": os.path.relpath(other.folder, population.folder),
+        "against": str(global_run) if global_run else "its own shared network" if own else "global",
     }
 
 
@@ -143,7 +145,8 @@ def outcome(measured: Mapping[int, GuardSums], prior: float, metric: Metric) -> 
         }
         for name, taken in (("global", [0] * len(known)), ("personal", [-1] * len(known)), ("guarded", places))
     }
-    before, after = (gain("global", scores[name], scores["global"], metric) for name in ("personal", "guarded"))
+    counts = {client: int(each.test[0]["count"]) for client, each in known.items()}
+    before, after = (gain("global", scores[name], scores["global"], metric, counts) for name in ("personal", "guarded"))
     pairs = {name: {(0, client): value for client, value in each.items()} for name, each in scores.items()}
     [*_, difference] = compare(pairs, baseline="personal").differences
     low, high = difference.interval or (difference.mean, difference.mean)
@@ -155,6 +158,7 @@ def outcome(measured: Mapping[int, GuardSums], prior: float, metric: Metric) -> 
         **{name: list(each.values()) for name, each in scores.items()},
         "hurt_before": len(before.hurt),
         "hurt_after": len(after.hurt),
+        **({} if metric.lower_is_better else {"surely_before": len(before.surely), "surely_after": len(after.surely)}),
         "macro_personal": sum(scores["personal"].values()) / len(known),
         "macro_guarded": sum(scores["guarded"].values()) / len(known),
         "difference": difference.mean,
@@ -163,19 +167,26 @@ def outcome(measured: Mapping[int, GuardSums], prior: float, metric: Metric) -> 
     }
 
 
+def hurt_said(*results: Result, when: str) -> str:
+    """How many clients are hurt `before` or `after`, over one run or several, as it is said everywhere."""
+    hurt, surely = (sum(each.get(f"{key}_{when}", 0) for each in results) for key in ("hurt", "surely"))
+    total = sum(len(each["clients"]) for each in results)
+    return hurt_text(hurt, surely, total, known=all(f"surely_{when}" in each for each in results))
+
+
 def _tables(result: Result, metric: Metric) -> list[Table]:
-    clients = len(result["clients"])
     rows = [
-        [name, f"{result[hurt]} of {clients}", metric.text(result[macro])]
-        for name, hurt, macro in (
-            ("Without the guard", "hurt_before", "macro_personal"),
-            ("With the guard", "hurt_after", "macro_guarded"),
+        [name, hurt_said(result, when=when), metric.text(result[macro])]
+        for name, when, macro in (
+            ("Without the guard", "before", "macro_personal"),
+            ("With the guard", "after", "macro_guarded"),
         )
     ]
     change, low, high = (metric.change(result[key]) for key in ("difference", "low", "high"))
     chosen = ", ".join(f"{result['chosen'].count(weight)} x {weight:g}" for weight in result["weights"])
     note = (
-        f"Hurt: worse off than with the global model. The guard changes the mean by {change} (95 % interval {low} to "
+        f"Hurt: worse off than with the global model ({result.get('against', 'global')}). The guard changes the mean "
+        f"by {change} (95 % interval {low} to "
         f"{high}).\nWeights of the personal model, chosen on validation data: {chosen}."
     )
     return [Table(["", "clients hurt", f"mean test {metric.name}"], rows, note=note)]

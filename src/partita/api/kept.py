@@ -16,6 +16,7 @@ from ..evaluation.gains import Gain
 from ..evaluation.scores import Summary
 from ..evaluation.variants import Variant
 from ..extras import optional
+from ..prediction.model import ClientModel
 from ..report import REPORT
 from ..report.report import write_report
 from ..runs.evaluate import Evaluated, evaluate
@@ -25,6 +26,7 @@ from ..runs.scores import scores_of
 from ..runs.session import Session
 from ..runs.store import SERVER, Store
 from ..runs.stored import StoredRun, read_run
+from ..serving.loaded import LoadedRun, load
 from ..simulation.events import OnEvent, ignore
 from ..simulation.executor import Executor
 from ..simulation.experiment import Experiment
@@ -96,6 +98,22 @@ class Run:
     def report(self, path: Path | str | None = None) -> Path:
         """Write a report of this run; by default into its folder."""
         return write_report([self.folder], Path(path) if path else self.folder / REPORT)
+
+    def model(self, client: int | str, which: Variant | None = None, *, guarded: bool = True) -> ClientModel:
+        """A client's model, by the client's name or number, as a module in evaluation mode.
+
+        It is the one that the method is meant to be used with, or what the guard chose instead, and says which. With
+        `which`, it is another variant, and with `guarded=False` the personal model whatever the guard chose.
+        """
+        return self._loaded.model(client, which, guarded=guarded)
+
+    def global_model(self) -> ClientModel:
+        """The model that is the same for all: the method's own, where it shares the whole network, or its baseline's."""
+        return self._loaded.global_model()
+
+    @cached_property
+    def _loaded(self) -> LoadedRun:
+        return load(self.folder, experiment=self._experiment)
 
     def client_state(self, client: int | str) -> Tensors:
         """What a client keeps, by its name or number; nothing if it never took part."""

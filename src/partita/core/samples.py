@@ -87,6 +87,11 @@ class Samples:
         return inputs.shape[1:], seen, targets.shape[1:], targets.dtype
 
     @property
+    def preparation(self) -> Preparation:
+        """How stored values become inputs."""
+        return self._preparation
+
+    @property
     def stored(self) -> Tensor:
         return self._inputs if self._indices is None else _rows(self._inputs, self._indices)
 

@@ -107,6 +107,12 @@ class Task:
                 tensor.copy_(weights[name])
         return held
 
+    def module_with(self, weights: Tensors) -> nn.Module:
+        """A module of its own with these weights, in evaluation mode."""
+        self.evaluate_()
+        self.load_(weights)
+        return _copy(self.module)
+
     def features(self, weights: Tensors, inputs: Tensor) -> Tensor:
         """What the head receives."""
         seen: list[Tensor] = []

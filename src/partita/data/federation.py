@@ -51,6 +51,8 @@ class Federation:
     """Clients that never train; they show how new clients fare."""
     names: Sequence[str] = ()
     """One name for each client. Without names, clients are called by their numbers."""
+    class_names: Sequence[str] = ()
+    """One name for each class. Without names, classes are called by their numbers."""
     origin: Mapping[str, object] = field(default_factory=dict)
     """Where the division came from: data, split with settings, seed and notes. It is part of the manifest."""
     settings: Mapping[str, object] | None = field(default=None, repr=False)
@@ -213,6 +215,7 @@ def federate(
         newcomers=held_out,
         label_sets=_label_sets(pool, roles) if own_labels else (),
         names=names,
+        class_names=pool.class_names if len(pool.class_names) == classes else (),
         origin={
             "data": pool.name,
             "split": {"name": split.name, **split.settings},

@@ -45,7 +45,7 @@ class Session:
         self, store: Store, experiment: Experiment, executor: Executor, on_event: OnEvent, *, trust: bool = False
     ) -> None:
         self.store, self.experiment, self.executor, self.on_event = store, experiment, executor, on_event
-        self._trust = trust
+        self.trust = trust
         self._setups: dict[str, Setup] = {}
         self._beside: dict[Path, Session] = {}
 
@@ -151,7 +151,7 @@ class Session:
         if place not in self._beside or self._beside[place].store.closed:
             on, tell = self.executor, self.on_event
             self._beside[place] = Session.open(
-                folder, like=self.experiment, write=False, trust=self._trust, on=on, on_event=tell
+                folder, like=self.experiment, write=False, trust=self.trust, on=on, on_event=tell
             )
         return self._beside[place]
 

@@ -1,1 +1,1 @@
-"""How are models served? One process answers for all clients of one or several runs: see docs/serving.md."""
+"""How does a finished run become something to use? Its models are loaded, exported, asked, and given to newcomers."""

@@ -2,14 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 
 from ..core.algorithm import Algorithm
 from ..core.task import Task
 from ..data.federation import Federation
 from ..errors import PartitaError
+from ..evaluation.population import Population
 from ..evaluation.scores import HeldOut, Record, Summary, summarize, used_variant
 from ..evaluation.variants import Variant
+from ..prediction.clients import client_model, global_model
+from ..prediction.inputs import Inputs
+from ..prediction.model import ClientModel
 from ..tensors import Tensors
+from .population import population_at
 from .setup import Setup
 from .traffic import Traffic
 
@@ -110,6 +116,27 @@ class Result:
             "bytes_per_round": self.bytes_per_round,
             "records": [asdict(record) for record in self.records],
         }
+
+    def model(self, client: int | str, which: Variant | None = None) -> ClientModel:
+        """A client's model, by the client's name or number, as a module in evaluation mode.
+
+        It is the one that the method is meant to be used with (fine-tuned, where the method does so), unless `which`
+        names another variant.
+        """
+        number = self.data.client(client)
+        return client_model(self._population[number], self.data, self._inputs, which)
+
+    def global_model(self) -> ClientModel:
+        """The model that everybody receives, where the method shares the whole network."""
+        return global_model(self._population, self._inputs)
+
+    @cached_property
+    def _population(self) -> Population:
+        return population_at(self.setup, self.setup.moment(self.rounds), lambda: self.state, self.own)
+
+    @cached_property
+    def _inputs(self) -> Inputs:
+        return Inputs.of(self.data)
 
     def network_weights(self) -> Tensors:
         """The server's network; parts that never leave the clients have their initial weights."""

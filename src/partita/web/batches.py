@@ -9,7 +9,7 @@ from torch import Tensor
 from ..core.objectives import Problem
 from ..evaluation.guard import mixture
 from .gathering import apply_heads
-from .held import Held, Own, Shared
+from .held import NOTHING, Held, Own, Shared
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,39 +20,33 @@ class Inquiry:
     inputs: Tensor
 
 
-def answers(
-    inquiries: Sequence[Inquiry], shared: Shared, common: Shared | None, kind: Problem
-) -> list[Tensor]:
+def answers(inquiries: Sequence[Inquiry], shared: Shared, common: Shared | None, kind: Problem) -> list[Tensor]:
     """The logits of each; `common` is the global network, which the guard mixes in for some clients."""
+    found: dict[int, Tensor] = {}
+    whole = {at: each for at, each in enumerate(inquiries) if each.held.whole is not None}
+    own = {at: each for at, each in enumerate(inquiries) if at not in whole and each.held.weight > 0}
+    mixed = {at: each for at, each in enumerate(inquiries) if at not in whole and each.held.weight < 1}
     with torch.no_grad():
-        own = _networks([(each.held.own, each.inputs) for each in inquiries], shared)
-        mixed = [at for at, each in enumerate(inquiries) if each.held.weight < 1]
+        for at, each in whole.items():
+            if each.held.whole is not None:
+                found[at] = each.held.whole.outputs(each.inputs)
+        found |= zip(own, _networks([(each.held.own, each.inputs) for each in own.values()], shared), strict=True)
         if mixed and common is not None:
-            nothing = Own("shared", {})
-            others = _networks([(nothing, inquiries[at].inputs) for at in mixed], common)
-            for at, other in zip(mixed, others, strict=True):
-                own[at] = mixture(own[at], other, inquiries[at].held.weight, kind)
-    return own
+            others = _networks([(NOTHING, each.inputs) for each in mixed.values()], common)
+            for (at, each), other in zip(mixed.items(), others, strict=True):
+                found[at] = mixture(found[at], other, each.held.weight, kind) if at in own else other
+    return [found[at] for at in range(len(inquiries))]
 
 
 def _networks(asked: Sequence[tuple[Own, Tensor]], shared: Shared) -> list[Tensor]:
-    """Of own networks, each with its inputs."""
-    found: dict[int, Tensor] = {}
-    by_route: dict[str, list[int]] = {}
-    for at, (own, _) in enumerate(asked):
-        by_route.setdefault(own.route, []).append(at)
-    for at in by_route.get("whole", []):
-        own, inputs = asked[at]
-        if own.model is not None:
-            found[at] = own.model.network(inputs)
-    for at in by_route.get("part", []):
-        found[at] = shared.outputs(*asked[at])
-    if members := by_route.get("shared"):
-        together = shared.network(torch.cat([asked[at][1] for at in members]))
-        found |= zip(members, together.split([len(asked[at][1]) for at in members]), strict=True)
-    if (members := by_route.get("head")) and shared.body:
-        features = shared.body.features(torch.cat([asked[at][1] for at in members]))
-        parts = features.split([len(asked[at][1]) for at in members])
-        heads = [shared.body.head_of(asked[at][0].tensors) for at in members]
-        found |= zip(members, apply_heads(parts, heads), strict=True)
+    """What own networks answer, each to its inputs."""
+    found = {at: shared.outputs(own, inputs) for at, (own, inputs) in enumerate(asked) if own.route == "part"}
+    if plain := [at for at, (own, _) in enumerate(asked) if own.route == "shared"]:
+        together = shared.network(torch.cat([asked[at][1] for at in plain]))
+        found |= zip(plain, together.split([len(asked[at][1]) for at in plain]), strict=True)
+    if (headed := [at for at, (own, _) in enumerate(asked) if own.route == "head"]) and shared.separation:
+        features = shared.separation.features(torch.cat([asked[at][1] for at in headed]))
+        parts = features.split([len(asked[at][1]) for at in headed])
+        heads = [shared.separation.head(asked[at][0].tensors) for at in headed]
+        found |= zip(headed, apply_heads(parts, heads), strict=True)
     return [found[at] for at in range(len(asked))]

@@ -1,0 +1,65 @@
+"""What answers for one run or one exported folder? A network that its clients share, and what each has of its own."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from ..errors import PartitaError
+from ..prediction.inputs import Inputs
+from ..prediction.model import ClientModel, Prediction
+from .held import Held, Shared, held
+
+
+class Models(Protocol):
+    """A loaded run, or exported models."""
+
+    @property
+    def clients(self) -> Sequence[str]: ...
+
+    @property
+    def inputs(self) -> Inputs: ...
+
+    def model(self, client: str, *, guarded: bool = True) -> ClientModel: ...
+
+    def global_model(self) -> ClientModel: ...
+
+
+class Served:
+    """Models of which the shared part is in memory once."""
+
+    def __init__(self, models: Models) -> None:
+        self._models = models
+        self.inputs = models.inputs
+        first = models.model(models.clients[0], guarded=False)
+        self._first = first
+        self.shared = Shared(first)
+        self.common: Shared | None = None
+        self._global: ClientModel | None = None
+        self.no_global = ""
+        """Why there is no global model, where there is none."""
+        try:
+            self._global = models.global_model()
+            self.common = Shared(self._global)
+        except PartitaError as problem:
+            self.no_global = str(problem)
+
+    def load(self, client: str | None) -> Held:
+        """The model of a client, or the global one."""
+        if client is None:
+            if self._global is None:
+                raise PartitaError(self.no_global)
+            return held(self._global, self.common or self.shared, self.common)
+        return held(self._models.model(client), self.shared, self.common)
+
+    def answers(self, of: Held, inputs: Tensor, outputs: Tensor) -> Prediction:
+        """What logits mean."""
+        return self._first.answers(inputs, outputs, of.classes)
+
+    def signature(self) -> dict[str, Any]:
+        """What a page needs to know to make an input."""
+        inputs = self.inputs
+        shape = list(inputs.shape)
+        image = len(shape) == 3 and shape[0] in (1, 3) and min(shape[1:]) >= 4 and inputs.type != "indices"
+        kind = "text" if inputs.words is not None else "image" if image else "numbers"
+        return {"kind": kind, "shape": shape, "type": inputs.type, "takes": str(inputs)}

@@ -125,11 +125,14 @@ from .models.resnet34 import resnet34 as resnet34
 from .models.resnet50 import resnet50 as resnet50
 from .models.split_input import split_input as split_input
 from .models.word_transformer import word_transformer as word_transformer
+from .prediction.model import ClientModel as ClientModel, Prediction as Prediction
 from .randomness import Moment as Moment
 from .servers.averaging import averaging as averaging
 from .servers.geometric_median import geometric_median as geometric_median
 from .servers.median import median as median
 from .servers.trimmed_mean import trimmed_mean as trimmed_mean
+from .serving.artefact import Artefact as Artefact, load_exported as load_exported
+from .serving.loaded import LoadedRun as LoadedRun, load as load
 from .signatures import configurable as configurable
 from .simulation.events import Event as Event, RoundEnded as RoundEnded
 from .simulation.executor import Executor as Executor

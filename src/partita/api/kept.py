@@ -108,7 +108,7 @@ class Run:
         return self._loaded.model(client, which, guarded=guarded)
 
     def global_model(self) -> ClientModel:
-        """The model that is the same for all: the method's own, where it shares the whole network, or its baseline's."""
+        """The model that is the same for all: the method's own where it shares the whole network, or its baseline's."""
         return self._loaded.global_model()
 
     @cached_property

@@ -1,5 +1,6 @@
 """What may a model be asked? Inputs of a shape and a type, and how they are prepared for the network."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -101,7 +102,10 @@ class Inputs:
             values = np.moveaxis(values, -1, 1) if values.shape[1:] == last else values
         if self.type == "bytes" and self.shape[0] == 1 and values.shape[1:] == self.shape[1:]:
             values = values[:, None]
-        if values.shape[1:] != self.shape or values.ndim == 0:
+        if values.ndim == 2 and len(self.shape) > 1 and values.shape[1] == math.prod(self.shape):
+            # As a table has them: all numbers of an input in one row.
+            values = values.reshape(len(values), *self.shape)
+        if values.ndim == 0 or values.shape[1:] != self.shape:
             raise PartitaError(
                 f"The model takes {self}; these have shape {values.shape}. The first dimension counts the inputs."
             )
@@ -162,5 +166,3 @@ def _words_of(data: Federation) -> Words | None:
     training = torch.cat([roles["train"] for roles in data.roles]).numpy()
     size = data.facts["vocabulary"] - SPECIAL
     return Words(vocabulary_of(data.pool.inputs, training, size) if size > 0 else (), data.pool.inputs.characters)
-
-

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -34,7 +34,7 @@ class About:
     variant: Variant
     weight: float | None = None
     """The weight of the personal model that the guard chose; the rest is the global model's. None: no guard."""
-    moment: Moment = Moment()
+    moment: Moment = field(default_factory=Moment)
     """When it was made, for methods that draw random numbers also in use."""
 
     @property
@@ -191,4 +191,3 @@ def class_names(names: Sequence[str], count: int, labels: Tensor | None, inputs:
 
 def _without_data(task: Task, number: int, moment: Moment) -> Client:
     return replace(client_without_data(task), id=number, moment=moment)
-

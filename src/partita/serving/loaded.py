@@ -3,6 +3,9 @@
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
+
+from torch import nn
 
 from ..errors import PartitaError
 from ..evaluation.analyses.guard import shares_everything
@@ -16,6 +19,8 @@ from ..runs.database import DATABASE
 from ..runs.session import Session
 from ..runs.stored import StoredRun
 from ..simulation.experiment import Experiment
+from ..simulation.tasks import facts_for
+from ..tensors import Tensors
 
 CARD = "card.json"
 """The file by which an exported folder is known."""
@@ -30,6 +35,10 @@ class LoadedRun:
         self.experiment: Experiment = session.experiment
         self.stored: StoredRun = session.stored
         self.population: Population = stored_clients(session)
+        setup = session.setup()
+        _, state = session.store.server(setup.stage.name) or (0, {})
+        self.shared: Tensors = setup.server_tensors(state)
+        """What the server has of all that a client holds."""
         self._trust = session.trust
 
     @property
@@ -60,8 +69,16 @@ class LoadedRun:
         return client_model(self.population[number], data, self.inputs, which, chosen)
 
     def global_model(self) -> ClientModel:
-        """The model that is the same for all: the method's own, where it shares the whole network, or its baseline's."""
+        """The model that is the same for all: the method's own where it shares the whole network, or its baseline's."""
         return global_model(self.common, self.inputs)
+
+    def facts(self, number: int) -> dict[str, Any]:
+        """What the factory of the network is told for a client; nothing where the network is a module."""
+        model = self.experiment.model
+        if isinstance(model, nn.Module):
+            return {}
+        found = facts_for(model, self.experiment.data, number)
+        return {name: list(fact) if isinstance(fact, tuple) else fact for name, fact in found.items()}
 
     def chosen(self, number: int) -> Chosen | None:
         """What the guard chose for a client; None where it was not asked."""

@@ -123,13 +123,18 @@ class Setup:
         first = facts_for(model, self.data, 0)
         return [at for at in range(1, len(self.data)) if facts_for(model, self.data, at) != first]
 
-    def network_weights(self, state: Tensors) -> Tensors:
-        """The server's network; parts that never leave the clients have their initial weights."""
+    def server_tensors(self, state: Tensors) -> Tensors:
+        """What the server has of all that a client holds; parts that never leave the clients are initial ones."""
         moment, task = self.moment(self.stage.rounds), self.tasks[0]
         received = self.download(state, -1, moment)
         nothing = self.data.samples.take(slice(0))
         initial = self.algorithm.expand(Client(-1, task, nothing, nothing, moment))
-        return {name: received.get(name, initial[name]) for name in task.weights}
+        return {name: received.get(name, tensor) for name, tensor in initial.items()}
+
+    def network_weights(self, state: Tensors) -> Tensors:
+        """The server's network; parts that never leave the clients have their initial weights."""
+        held = self.server_tensors(state)
+        return {name: held[name] for name in self.tasks[0].weights}
 
     def check(self) -> None:
         """Refuse what makes no sense, warn of what is another method than its name says."""

@@ -7,7 +7,7 @@ import warnings
 import typer
 
 from ..errors import PartitaError
-from . import data, estimate, evaluate, guard, inform, report, run, show, terminal, verify
+from . import data, estimate, evaluate, guard, inform, report, run, serve, show, terminal, verify
 
 app = typer.Typer(
     name="partita",
@@ -29,6 +29,7 @@ app.command()(guard.guard)
 app.command()(evaluate.evaluate)
 app.command()(report.report)
 app.command()(verify.verify)
+app.command()(serve.serve)
 app.command("list")(inform.list_)
 app.command()(inform.describe)
 app.command()(inform.demo)

@@ -2,10 +2,10 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from importlib.resources import files
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, TypeVar
 
 from fastapi import FastAPI, HTTPException, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -27,7 +27,10 @@ POLICY = (
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 SAFE = {"Content-Security-Policy": POLICY, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
-PAGE = {"page.css": "text/css", **dict.fromkeys(("page.js", "api.js", "charts.js", "inputs.js", "picture.js"), "text/javascript")}
+PAGE = {
+    "page.css": "text/css",
+    **dict.fromkeys(("page.js", "api.js", "charts.js", "inputs.js", "picture.js"), "text/javascript"),
+}
 REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem, "description": why}
     for status, why in {
@@ -43,6 +46,9 @@ BODY_REFUSALS = REFUSALS | {
     408: {"model": Problem, "description": "The body took too long to come"},
     413: {"model": Problem, "description": "The body is too large"},
 }
+Made = TypeVar("Made")
+MOST_NAMED = 50
+"""Clients that an error names."""
 RunName = Annotated[Name | None, Query(description="The name of a run; not needed where there is one.")]
 
 
@@ -53,8 +59,15 @@ class Reply(JSONResponse):
         return json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
 
 
-def application(catalogue: Catalogue, limits: Limits = Limits(), token: str | None = None) -> Application:
-    """All that the server answers, with its limits before it."""
+def application(
+    catalogue: Catalogue,
+    limits: Limits,
+    token: str | None = None,
+    *,
+    local: bool = True,
+    on_start: Callable[[], None] = lambda: None,
+) -> Application:
+    """All that the server answers, with its limits before it; `local` answers under names of this machine alone."""
     metrics = Metrics()
     queue: Queue[Question, Answered] = Queue(
         catalogue.answer, rows=limits.batch, waiting=limits.waiting, on_batch=metrics.batch
@@ -63,6 +76,7 @@ def application(catalogue: Catalogue, limits: Limits = Limits(), token: str | No
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await queue.start()
+        on_start()
         yield
         await queue.close()
 
@@ -153,7 +167,8 @@ def application(catalogue: Catalogue, limits: Limits = Limits(), token: str | No
             raise HTTPException(422, "The inputs are texts: give them as texts.")
 
         async def answered() -> tuple[Any, Any, Answered]:
-            served = catalogue.ready(entry.name) or await queue.run(lambda: catalogue.served(entry.name))
+            known = catalogue.ready(entry.name)
+            served = await queue.run(lambda: catalogue.served(entry.name)) if known is None else known
             _need_client(entry, asked.client)
             if asked.model == "global" and served.common is None:
                 raise HTTPException(404, served.no_global)
@@ -176,7 +191,7 @@ def application(catalogue: Catalogue, limits: Limits = Limits(), token: str | No
                 "model": asked.model,
                 "about": answer.held.about,
                 "guarded": answer.held.guarded,
-                "predictions": predictions(served.kind, answer.held.classes, inputs, answer.outputs, asked.most),
+                "predictions": predictions(inputs, answer, served.inputs.kind, asked.most),
             }
         )
 
@@ -188,4 +203,72 @@ def application(catalogue: Catalogue, limits: Limits = Limits(), token: str | No
             raise HTTPException(404, "Exported models have no report: it is made from their run.")
         return HTMLResponse(text)
 
-    return Counted(Gate(app, limits, token), metrics)
+    return Counted(Gate(app, limits, token, local=local), metrics)
+
+
+def _entry(catalogue: Catalogue, name: str | None) -> Entry:
+    try:
+        return catalogue.entry(name)
+    except PartitaError as problem:
+        raise HTTPException(404 if name else 422, str(problem)) from problem
+
+
+def _need_client(entry: Entry, client: str) -> None:
+    if client not in entry.clients:
+        raise HTTPException(404, unknown("client", client, list(entry.clients)[:MOST_NAMED]))
+
+
+def _listed(entry: Entry) -> dict[str, Any]:
+    try:
+        return {"name": entry.name, "problem": None, **entry.facts()}
+    except PartitaError as problem:
+        return {"name": entry.name, "problem": str(problem)}
+
+
+async def _within(limits: Limits, work: Awaitable[Made]) -> Made:
+    """What the models say, in time; all that keeps them from it is told with its reason."""
+    try:
+        return await asyncio.wait_for(work, limits.seconds)
+    except asyncio.TimeoutError:
+        _busy(f"There was no answer within {limits.seconds:g} seconds. Ask again later.")
+    except FullError:
+        _busy(f"{limits.waiting} questions wait already. Ask again later.")
+    except ClosedError:
+        _busy("The server stops.")
+    except PartitaError as problem:
+        _busy(str(problem))
+
+
+def _busy(reason: str) -> NoReturn:
+    raise HTTPException(503, reason, {"Retry-After": "1"})
+
+
+def _only(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    return {status: REFUSALS[status] for status in statuses}
+
+
+def _add_page(app: FastAPI) -> None:
+    place = files(__package__).joinpath("page")
+
+    @app.get("/", include_in_schema=False)
+    async def page() -> HTMLResponse:
+        return HTMLResponse(place.joinpath("index.html").read_text(encoding="utf-8"), headers=SAFE)
+
+    @app.get("/page/{name}", include_in_schema=False)
+    async def page_file(name: str) -> Response:
+        if name not in PAGE:
+            raise HTTPException(404, "There is no such file.")
+        return Response(place.joinpath(name).read_bytes(), media_type=PAGE[name], headers=SAFE)
+
+
+def _add_refusals(app: FastAPI) -> None:
+    """Every refusal is one line; what was sent is not sent back."""
+
+    @app.exception_handler(RequestValidationError)
+    async def malformed(_: Request, problem: RequestValidationError) -> Reply:
+        told = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in problem.errors()[:3])
+        return Reply({"detail": f"The request is not of the right form. {'; '.join(told)}."}, 422)
+
+    @app.exception_handler(PlainHTTPException)
+    async def refused(_: Request, problem: PlainHTTPException) -> Reply:
+        return Reply({"detail": str(problem.detail)}, problem.status_code, problem.headers)

@@ -8,7 +8,6 @@ from torch import Tensor
 
 from ..core.objectives import Problem
 from ..evaluation.guard import mixture
-from .gathering import apply_heads
 from .held import NOTHING, Held, Own, Shared
 
 
@@ -42,11 +41,11 @@ def _networks(asked: Sequence[tuple[Own, Tensor]], shared: Shared) -> list[Tenso
     """What own networks answer, each to its inputs."""
     found = {at: shared.outputs(own, inputs) for at, (own, inputs) in enumerate(asked) if own.route == "part"}
     if plain := [at for at, (own, _) in enumerate(asked) if own.route == "shared"]:
-        together = shared.network(torch.cat([asked[at][1] for at in plain]))
-        found |= zip(plain, together.split([len(asked[at][1]) for at in plain]), strict=True)
+        together: Tensor = shared.network(torch.cat([asked[at][1] for at in plain]))
+        found |= zip(plain, torch.split(together, [len(asked[at][1]) for at in plain]), strict=True)
     if (headed := [at for at, (own, _) in enumerate(asked) if own.route == "head"]) and shared.separation:
         features = shared.separation.features(torch.cat([asked[at][1] for at in headed]))
-        parts = features.split([len(asked[at][1]) for at in headed])
+        parts = torch.split(features, [len(asked[at][1]) for at in headed])
         heads = [shared.separation.head(asked[at][0].tensors) for at in headed]
-        found |= zip(headed, apply_heads(parts, heads), strict=True)
+        found |= zip(headed, shared.separation.outputs(parts, heads), strict=True)
     return [found[at] for at in range(len(asked))]

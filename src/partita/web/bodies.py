@@ -75,6 +75,7 @@ class Signature(BaseModel):
     kind: Literal["image", "text", "numbers"]
     shape: list[int]
     type: Literal["bytes", "numbers", "indices"]
+    range: list[float] | None = Field(description="The smallest and the largest value of a picture.")
     takes: str
     has_global: bool
     no_global: str = Field(description="Why there is no global model.")

@@ -1,4 +1,4 @@
-"""What is held in memory? Personal parts that were asked for, within a budget; the one not asked for longest goes first."""
+"""What is held in memory? Personal parts that were asked for, within a budget; the least recently used goes first."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable

@@ -45,6 +45,17 @@ class Catalogue:
             lambda key: self.served(key[0]).load(key[1]), lambda held: held.bytes, budget
         )
 
+    def need_usable(self) -> None:
+        """At least one of them must be; what is wrong with the others is told where they are listed."""
+        problems = []
+        for entry in self.entries.values():
+            try:
+                entry.facts()
+                return
+            except PartitaError as problem:
+                problems.append(str(problem))
+        raise PartitaError(problems[0])
+
     def entry(self, name: str | None) -> Entry:
         """By its name; where there is only one, that."""
         if name is None and len(self.entries) == 1:
@@ -60,6 +71,10 @@ class Catalogue:
         if name not in self._served:
             self._served[name] = Served(self.entries[name].models())
         return self._served[name]
+
+    def ready(self, name: str) -> Served | None:
+        """Without loading anything, so from any thread."""
+        return self._served.get(name)
 
     def answer(self, questions: Sequence[Question]) -> list[Answered | Exception]:
         """All questions, those of one run together."""

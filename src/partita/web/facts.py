@@ -41,5 +41,3 @@ class ClientFacts:
     def scores(self, client: int) -> dict[str, float]:
         """By name: personal, guarded, global, local, floor, as far as they were measured."""
         return {name: known[client] for name, known in self._scores.items() if client in known}
-
-

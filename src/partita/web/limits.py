@@ -17,6 +17,7 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 OPEN = ("/", "/health", "/openapi.json")
 """What needs no token, beside the files of the page."""
 PAGE = "/page/"
+LOCAL = ("localhost", "127.0.0.1", "[::1]", "")
 REMEMBERED = 10_000
 """Addresses whose rate is remembered."""
 
@@ -67,9 +68,10 @@ class Gate:
         application: Application,
         limits: Limits,
         token: str | None,
-        on_refused: Callable[[int], None] = lambda status: None,
+        *,
+        local: bool,
     ) -> None:
-        self._application, self._limits, self._token, self._on_refused = application, limits, token, on_refused
+        self._application, self._limits, self._token, self._local = application, limits, token, local
         self._rate = Rate(limits.rate)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -87,19 +89,23 @@ class Gate:
             await self._application(scope, receive, send)
             return
         status, reason, headers = refused
-        self._on_refused(status)
         await answer(send, status, reason, headers)
 
     def _refused(self, scope: Scope) -> "Refusal | None":
         client = scope.get("client")
         if not self._rate.allows(client[0] if client else ""):
             return 429, f"More than {self._limits.rate:g} requests per second. Ask again later.", {"retry-after": "1"}
+        if self._local and _host(scope) not in LOCAL:
+            # A page of somebody else could otherwise ask under a name of its own that leads here.
+            return 421, "This server answers to localhost alone.", {}
         path = scope["path"]
         if self._token is None or path in OPEN or path.startswith(PAGE) or allowed(scope, self._token):
             return None
-        return 401, "This needs the server's token: send the header Authorization: Bearer TOKEN.", {
-            "www-authenticate": "Bearer"
-        }
+        return (
+            401,
+            "This needs the server's token: send the header Authorization: Bearer TOKEN.",
+            {"www-authenticate": "Bearer"},
+        )
 
     async def _body(self, scope: Scope, receive: Receive) -> "bytes | Refusal":
         most = self._limits.body
@@ -132,6 +138,12 @@ class Gate:
 
 
 Refusal = tuple[int, str, dict[str, str]]
+
+
+def _host(scope: Scope) -> str:
+    told: bytes = dict(scope["headers"]).get(b"host", b"")
+    host = told.decode("latin-1").lower()
+    return host.partition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0]
 
 
 def allowed(scope: Scope, token: str) -> bool:

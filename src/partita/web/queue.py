@@ -1,4 +1,4 @@
-"""How are questions of different clients answered together? Those that wait while others are answered go next, at once."""
+"""How are questions of different clients answered together? All that wait go next, at once."""
 
 import asyncio
 from collections import deque
@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")
+Done = TypeVar("Done")
 
 
 class FullError(Exception):
@@ -27,7 +28,7 @@ class _Waiting(Generic[Question, Answer]):
 
 
 class Queue(Generic[Question, Answer]):
-    """Questions wait here for one thread, which takes all that have come, up to so many rows, and answers them together.
+    """Questions wait here for one thread, which takes all that have come, up to so many rows, and answers them.
 
     Nobody waits for company: a question that comes alone is answered alone.
     """
@@ -65,6 +66,12 @@ class Queue(Generic[Question, Answer]):
         self._wake.set()
         return await future
 
+    async def run(self, deed: Callable[[], Done]) -> Done:
+        """Something else that only the answering thread may do."""
+        if self._closed:
+            raise ClosedError
+        return await asyncio.get_running_loop().run_in_executor(self._thread, deed)
+
     async def close(self) -> None:
         """Answer what waits, and take nothing more."""
         self._closed = True
@@ -95,7 +102,7 @@ class Queue(Generic[Question, Answer]):
                     each.answer.set_result(found)
 
     def _take(self) -> list[_Waiting[Question, Answer]]:
-        """The first questions, up to so many rows and at least one; those that nobody waits for any more are dropped."""
+        """The first questions, up to so many rows and at least one; those that nobody waits for are dropped."""
         taken: list[_Waiting[Question, Answer]] = []
         rows = 0
         while self._waiting and (not taken or rows + self._waiting[0].rows <= self._rows):

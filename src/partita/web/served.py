@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from torch import Tensor
-
 from ..errors import PartitaError
 from ..prediction.inputs import Inputs
-from ..prediction.model import ClientModel, Prediction
+from ..prediction.model import ClientModel
 from .held import Held, Shared, held
 
 
@@ -31,9 +29,7 @@ class Served:
     def __init__(self, models: Models) -> None:
         self._models = models
         self.inputs = models.inputs
-        first = models.model(models.clients[0], guarded=False)
-        self._first = first
-        self.shared = Shared(first)
+        self.shared = Shared(models.model(models.clients[0], guarded=False))
         self.common: Shared | None = None
         self._global: ClientModel | None = None
         self.no_global = ""
@@ -52,14 +48,17 @@ class Served:
             return held(self._global, self.common or self.shared, self.common)
         return held(self._models.model(client), self.shared, self.common)
 
-    def answers(self, of: Held, inputs: Tensor, outputs: Tensor) -> Prediction:
-        """What logits mean."""
-        return self._first.answers(inputs, outputs, of.classes)
-
     def signature(self) -> dict[str, Any]:
         """What a page needs to know to make an input."""
         inputs = self.inputs
         shape = list(inputs.shape)
         image = len(shape) == 3 and shape[0] in (1, 3) and min(shape[1:]) >= 4 and inputs.type != "indices"
         kind = "text" if inputs.words is not None else "image" if image else "numbers"
-        return {"kind": kind, "shape": shape, "type": inputs.type, "takes": str(inputs)}
+        # Where the data hold pictures as numbers, they go from 0 to 1.
+        return {
+            "kind": kind,
+            "shape": shape,
+            "type": inputs.type,
+            "range": [0, 255] if inputs.type == "bytes" else [0, 1] if image else None,
+            "takes": str(inputs),
+        }

@@ -57,7 +57,10 @@ const choose = async (name, wanted = null) => {
   at("run").value = name;
   at("about-run").textContent = `${run.method} on ${run.data}, ${run.clients.toLocaleString("en")} clients`;
   at("find").value = "";
-  given.offer(run.input);
+  at("about-client").textContent = "Loading the models.";
+  const takes = await get("signature", { run: name });
+  run.global = takes.has_global;
+  given.offer(takes);
   for (const row of at("runs").children) row.classList.toggle("chosen", row.dataset.run === name);
   const first = await list();
   await show(wanted ?? first);
@@ -71,7 +74,7 @@ const list = async (after = 0) => {
     radio.addEventListener("change", attempt(() => show(each.client)));
     const size = each.samples === null ? "" : `${each.samples.toLocaleString("en")} training samples`;
     return element("label", {}, radio, element("span", { className: "name", textContent: `Client ${each.client}` }),
-      element("span", { className: "score", textContent: each.score === null ? "" : score(each.score, run.percent) }),
+      element("span", { className: "score", textContent: each.score === null ? "" : score(each.score, !run.lower_is_better) }),
       element("span", { className: "size", textContent: size }));
   });
   if (after) at("clients").append(...rows);
@@ -94,12 +97,12 @@ const show = async (name) => {
   history.replaceState(null, "", `#${new URLSearchParams({ run: run.name, client: name })}`);
   for (const radio of at("clients").querySelectorAll("input")) radio.checked = radio.value === name;
   at("client-title").textContent = `Client ${name}`;
-  at("about-client").textContent = found.about;
+  at("about-client").textContent = about(found);
   at("metric").textContent = run.metric;
   const known = Object.entries(found.scores);
-  const most = run.percent ? 1 : Math.max(...known.map(([, value]) => value), 1e-9);
+  const most = !run.lower_is_better ? 1 : Math.max(...known.map(([, value]) => value), 1e-9);
   bars(at("scores"), known.map(([kind, value]) => ({
-    label: kind[0].toUpperCase() + kind.slice(1), share: value / most, text: score(value, run.percent), kind, best: kind === "personal",
+    label: kind[0].toUpperCase() + kind.slice(1), share: value / most, text: score(value, !run.lower_is_better), kind, best: kind === "personal",
   })));
   at("gain").textContent = known.length ? comparison(found.scores) : "This client was not tested.";
   const { counts } = found;
@@ -108,12 +111,17 @@ const show = async (name) => {
   given.changed();
 };
 
+const about = (found) => [
+  found.samples === null ? "" : `${found.samples.toLocaleString("en")} training samples.`,
+  found.new ? "Took no part in the training." : "",
+].join(" ").trim();
+
 const comparison = (scores) => {
   const words = [];
   for (const other of ["local", "global", "floor"]) {
     if (!(other in scores) || !("personal" in scores)) continue;
     const gain = (scores.personal - scores[other]) * (run.lower_is_better ? -1 : 1);
-    const size = run.percent ? `${Math.abs(100 * gain).toFixed(1)} points` : Math.abs(gain).toFixed(3);
+    const size = !run.lower_is_better ? `${Math.abs(100 * gain).toFixed(1)} points` : Math.abs(gain).toFixed(3);
     const name = { local: "local training", global: "the global model", floor: "the floor" }[other];
     words.push(Math.abs(gain) < 5e-4 ? `level with ${name}` : `${size} ${gain > 0 ? "better" : "worse"} than ${name}`);
   }
@@ -129,11 +137,12 @@ const answer = (kind, found) => {
     made.append(element("p", { className: "quiet", textContent: found.problem }));
     return made;
   }
-  if (!found.probabilities) {
-    made.append(element("p", { className: "says", textContent: found.answers[0] }));
+  const [said] = found.predictions;
+  if (said.value) {
+    made.append(element("p", { className: "says", textContent: said.value.map((each) => each.toFixed(3)).join(", ") }));
     return made;
   }
-  const order = found.labels.map((label, place) => ({ label, share: found.probabilities[0][place] }));
+  const order = said.labels.map((label, place) => ({ label, share: said.probabilities[place] }));
   const best = order.reduce((one, other) => (other.share > one.share ? other : one));
   const rows = order.length > SHOWN ? [...order].sort((one, other) => other.share - one.share).slice(0, SHOWN) : order;
   const says = element("p", { className: "says", textContent: best.label });
@@ -141,7 +150,7 @@ const answer = (kind, found) => {
   const chart = element("div", { className: "bars" });
   bars(chart, rows.map((each) => ({ ...each, text: score(each.share, true), kind, best: each === best })));
   made.append(says, chart);
-  if (found.note) made.append(element("p", { className: "note quiet", textContent: found.note }));
+  if (found.guarded) made.append(element("p", { className: "note quiet", textContent: `This is ${found.about}.` }));
   return made;
 };
 
@@ -153,7 +162,7 @@ const ask = attempt(async () => {
   const kinds = ["personal", ...(run.global ? ["global"] : [])];
   try {
     const found = await Promise.all(kinds.map((model) =>
-      post("predict", { run: run.name, client, model, ...input })
+      post("predict", { run: run.name, client, model, most: SHOWN, ...input })
         .catch((problem) => { if (problem.status === 401) throw problem; return { problem: problem.message }; })));
     if (number !== asked) return;
     at("answers").replaceChildren(...found.map((each, place) => answer(kinds[place], each)));
@@ -164,8 +173,8 @@ const ask = attempt(async () => {
 });
 
 const verdict = (found) => {
-  if (found.length < 2 || found.some((each) => each.problem || !each.probabilities)) return "";
-  const [mine, theirs] = found.map((each) => each.answers[0]);
+  if (found.length < 2 || found.some((each) => each.problem || each.predictions[0].value)) return "";
+  const [mine, theirs] = found.map((each) => each.predictions[0].label);
   return mine === theirs ? `Both models answer ${mine}.` : `The models differ: ${mine} for this client, ${theirs} for everyone.`;
 };
 
@@ -181,7 +190,7 @@ const listRuns = () => {
     open.addEventListener("click", attempt(() => openReport(each.name)));
     const cells = each.problem
       ? [each.name, element("span", { className: "quiet", textContent: each.problem }), "", "", "", ""]
-      : [pick, each.method, each.data, each.clients.toLocaleString("en"), each.score === null ? "" : score(each.score, each.percent), each.report ? open : ""];
+      : [pick, each.method, each.data, each.clients.toLocaleString("en"), each.score === null ? "" : score(each.score, !each.lower_is_better), each.report ? open : ""];
     const row = element("tr", {}, ...cells.map((cell) => element("td", {}, cell)));
     row.dataset.run = each.name;
     return row;

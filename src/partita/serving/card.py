@@ -59,7 +59,7 @@ def card_of(
         "scores": _scores(run, which),
         "personal": list(personal),
         "tensors": list(tensors),
-        "clients": {name: {**entry, **_client_scores(run, which, entry)} for name, entry in clients.items()},
+        "clients": dict(clients),
     }
 
 
@@ -81,9 +81,9 @@ def _scores(run: LoadedRun, which: Variant | None) -> dict[str, Any]:
     }
 
 
-def _client_scores(run: LoadedRun, which: Variant | None, entry: Mapping[str, Any]) -> dict[str, Any]:
+def client_scores(run: LoadedRun, which: Variant | None, number: int) -> dict[str, Any]:
     """A client's test score: of its personal model, and of what the guard chose."""
-    stored, number = run.stored, entry["number"]
+    stored = run.stored
     variant = which or stored.record.variant
     found = [
         each

@@ -1,15 +1,10 @@
-"""How are a run's models written? Into a folder that appears as a whole, shared tensors once."""
+"""How are models written? Into a folder that appears as a whole, with shared tensors once."""
 
 import json
-import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from hashlib import sha256
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import torch
 from torch import Tensor
@@ -20,13 +15,34 @@ from ..evaluation.variants import Variant
 from ..prediction.clients import about_client, answering, classes_of, common_answering
 from ..prediction.model import Answering
 from ..tensors import Tensors, only, prefixed
-from .artefact import GLOBAL, GUARD, PREPARATION, SHARED, VOCABULARY
-from .card import card_of, card_text
+from .artefact import GLOBAL, GUARD, PREPARATION, SHARED, VOCABULARY, Artefact
+from .card import card_of, card_text, client_scores
+from .files import FileNames, new_folder
+from .graphs import Format, write_graphs
 from .loaded import CARD, LoadedRun
 from .tensor_files import hash_of, write_tensors
 
-MOST_CHARACTERS = 120
-"""Of the name of a client's file; a longer one is cut, and ends in a hash."""
+OnClient = Callable[[int, int], None]
+
+
+def tell_nobody(done: int, total: int) -> None:
+    """Progress is not shown."""
+
+
+@dataclass(frozen=True, eq=False)
+class Exported:
+    """One client's model, and what the card says of it."""
+
+    name: str
+    number: int
+    own: Answering
+    weight: float | None
+    common: Answering | None
+    """The global network as this client has it, where the guard chose it or mixes it in."""
+    facts: Mapping[str, Any]
+    classes: Sequence[str]
+    about: Mapping[str, Any]
+    """What the card says beside: scores."""
 
 
 def export_models(
@@ -35,147 +51,135 @@ def export_models(
     *,
     clients: Sequence[int | str] | None = None,
     which: Variant | None = None,
+    formats: Sequence[Format] = (),
     merged: bool = False,
     licence: str | None = None,
     force: bool = False,
-    on_client: Callable[[int, int], None] = lambda done, total: None,
+    on_client: OnClient = tell_nobody,
 ) -> Path:
-    """Write the models of some clients, by default of all.
+    """Write the models of some clients of a run, by default of all.
 
     A tensor that equals the server's stands in `shared.safetensors`; each client's file holds the others. `merged` also
-    writes each client's whole network. The folder must not be there, unless `force`; it appears when all is written.
+    writes each client's whole network, `formats` graphs of other tools. The folder must not be there, unless `force`,
+    and appears when all is written.
     """
     data = run.experiment.data
     numbers = [data.client(each) for each in clients] if clients is not None else list(range(len(data)))
     if not numbers:
         raise PartitaError("There are no clients to export.")
-    with new_folder(folder, force) as place:
-        write_models(run, place, list(dict.fromkeys(numbers)), which, merged, licence, on_client)
+    numbers = list(dict.fromkeys(numbers))
+
+    def models() -> Iterator[Exported]:
+        for done, number in enumerate(numbers, 1):
+            yield _exported(run, number, which)
+            on_client(done, len(numbers))
+
+    write_models(run, folder, models(), which, formats=formats, merged=merged, licence=licence, force=force)
     return folder
+
+
+def _exported(run: LoadedRun, number: int, which: Variant | None) -> Exported:
+    models, data = run.population[number], run.experiment.data
+    chosen = run.chosen(number) if which is None else None
+    about = about_client(models, data, which, chosen)
+    return Exported(
+        data.name_of(number),
+        number,
+        answering(models, which),
+        about.weight,
+        common_answering(chosen.common) if chosen and about.guarded else None,
+        run.facts(number),
+        classes_of(data, number, run.inputs),
+        client_scores(run, which, number),
+    )
 
 
 def write_models(
     run: LoadedRun,
+    folder: Path,
+    models: Iterable[Exported],
+    which: Variant | None = None,
+    *,
+    formats: Sequence[Format] = (),
+    merged: bool = False,
+    licence: str | None = None,
+    force: bool = False,
+) -> None:
+    """Write models that belong to a run into a new folder."""
+    with new_folder(folder, force) as place:
+        card = _write(run, place, models, which, merged, licence)
+        wanted = [form for form in dict.fromkeys(formats) if form != "safetensors"]
+        if wanted:
+            algorithm = run.population.algorithm
+            made = Artefact(place, card, run.experiment.model, algorithm if algorithm.predict else None)
+            graphs = {form: write_graphs(made, form) for form in wanted}
+            _finish(place, {**card, "graphs": graphs})
+
+
+def _write(
+    run: LoadedRun,
     place: Path,
-    numbers: Sequence[int],
+    models: Iterable[Exported],
     which: Variant | None,
     merged: bool,
     licence: str | None,
-    on_client: Callable[[int, int], None],
-) -> None:
-    """Write all files of an export into a folder that is there."""
-    data = run.experiment.data
-    (place / "clients").mkdir()
-    files = file_names([data.name_of(number) for number in numbers])
-    common = _common(run)
+) -> dict[str, Any]:
+    for name in ("clients", *(("merged",) if merged else ())):
+        (place / name).mkdir()
+    common = common_weights(run)
+    first, told = run.facts(0), list(classes_of(run.experiment.data, 0, run.inputs))
     entries: dict[str, dict[str, Any]] = {}
+    file_name = FileNames()
     personal: dict[str, None] = {}
     shared: dict[str, None] = {}
     order: list[str] = []
-    for done, number in enumerate(numbers, 1):
-        models = run.population[number]
-        own = answering(models, which)
-        chosen = run.chosen(number) if which is None else None
-        about = about_client(models, data, which, chosen)
-        different = _different(own.tensors, run.shared)
-        personal |= dict.fromkeys(different)
-        shared |= dict.fromkeys(name for name in own.tensors if name not in different)
-        order = order or list(own.tensors)
-        guard: Tensors = {}
-        if chosen and about.guarded and common is not None:
-            guard = prefixed(GUARD, _different(common_answering(chosen.common).tensors, common))
-        name = data.name_of(number)
-        file = f"clients/{files[name]}.safetensors"
-        if different or guard:
-            write_tensors(place / file, different | guard)
+    for model in models:
+        named = f"{file_name(model.name)}.safetensors"
+        own = _different(model.own.tensors, run.shared)
+        personal |= dict.fromkeys(own)
+        shared |= dict.fromkeys(name for name in model.own.tensors if name not in own)
+        order = order or list(model.own.tensors)
+        guard = _different(model.common.tensors, common or {}) if model.common is not None else {}
+        held = own | prefixed(GUARD, guard)
+        file = f"clients/{named}" if held else None
+        if file:
+            write_tensors(place / file, held)
         if merged:
-            _write_merged(place, files[name], own)
-        entries[name] = {
-            "number": number,
-            "file": file if different or guard else None,
-            "weight": about.weight,
-            **_facts(run, number),
-            **({"classes": list(classes_of(data, number, run.inputs))} if data.label_sets else {}),
+            write_tensors(place / "merged" / named, model.own.tensors)
+        entries[model.name] = {
+            "number": model.number,
+            "file": file,
+            "weight": model.weight,
+            **({} if model.facts == first else {"facts": dict(model.facts)}),
+            **({} if list(model.classes) == told else {"classes": list(model.classes)}),
+            **model.about,
         }
-        on_client(done, len(numbers))
     write_tensors(place / SHARED, only(run.shared, shared))
     if common is not None:
         write_tensors(place / GLOBAL, common)
     _write_inputs(run, place)
-    card = card_of(run, which, entries, list(personal), order, licence)
-    finish(place, card)
+    return _finish(place, card_of(run, which, entries, list(personal), order, licence))
 
 
-def finish(place: Path, card: Mapping[str, Any]) -> None:
+def _finish(place: Path, card: Mapping[str, Any]) -> dict[str, Any]:
     """Write the card, with the hashes of all other files, as JSON and as text."""
-    paths = sorted(path for path in place.rglob("*") if path.is_file() and path.name not in (CARD, "README.md"))
+    paths = sorted(path for path in place.rglob("*") if path.is_file())
+    names = {path.relative_to(place).as_posix(): path for path in paths}
     hashes = {
-        path.relative_to(place).as_posix(): {"sha256": hash_of(path), "bytes": path.stat().st_size} for path in paths
+        name: {"sha256": hash_of(path), "bytes": path.stat().st_size}
+        for name, path in names.items()
+        if name not in (CARD, "README.md")
     }
     whole = {**card, "files": hashes}
-    (place / CARD).write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    (place / "README.md").write_text(card_text(whole), encoding="utf-8")
+    (place / CARD).write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
+    (place / "README.md").write_text(card_text(whole), encoding="utf-8", errors="replace")
+    return whole
 
 
-@contextmanager
-def new_folder(folder: Path, force: bool) -> Iterator[Path]:
-    """A folder to write into, which gets its name at the end; until then, whatever has that name stays."""
-    if os.path.lexists(folder) and not force and not (folder.is_dir() and not any(folder.iterdir())):
-        raise PartitaError(f"{folder} is there already. Choose another folder, or replace it with --force.")
-    if (
-        force
-        and os.path.lexists(folder)
-        and not (folder / CARD).is_file()
-        and (not folder.is_dir() or any(folder.iterdir()))
-    ):
-        raise PartitaError(f"{folder} does not hold exported models, and is not replaced. Choose another folder.")
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        place = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    except OSError as problem:
-        raise PartitaError(f"Cannot write to {folder.parent}: {problem.strerror}.") from problem
-    old = place.with_name(place.name + "-old")
-    try:
-        yield place
-        place.chmod(0o777 & ~_umask())
-        if os.path.lexists(folder):
-            folder.rename(old)
-        place.rename(folder)
-    except OSError as problem:
-        raise PartitaError(f"Cannot write {folder}: {problem.strerror or problem}.") from problem
-    finally:
-        if old.exists() and not folder.exists():
-            old.rename(folder)
-        for left in (place, old):
-            shutil.rmtree(left, ignore_errors=True)
-
-
-def file_names(clients: Sequence[str]) -> dict[str, str]:
-    """A name for each client's file, without an ending, that every file system takes and keeps apart."""
-    found: dict[str, str] = {}
-    taken: set[str] = set()
-    for client in clients:
-        content = client.encode("utf-8", "surrogatepass")
-        name = quote(content, safe=" ")
-        if len(name) > MOST_CHARACTERS or name.casefold() in taken or name.startswith(".") or name != name.strip():
-            name = f"{name[:MOST_CHARACTERS].strip(' .')}-{sha256(content).hexdigest()[:16]}"
-        taken.add(name.casefold())
-        found[client] = name
-    return found
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def _common(run: LoadedRun) -> Tensors | None:
+def common_weights(run: LoadedRun) -> Tensors | None:
     """The weights of the global model, where there is one."""
     population = run.common
-    if not shares_everything(population):
-        return None
-    return common_answering(population[0]).tensors
+    return common_answering(population[0]).tensors if shares_everything(population) else None
 
 
 def _different(tensors: Tensors, others: Tensors) -> Tensors:
@@ -185,17 +189,6 @@ def _different(tensors: Tensors, others: Tensors) -> Tensors:
 
 def _same(one: Tensor, other: Tensor) -> bool:
     return one.shape == other.shape and one.dtype == other.dtype and torch.equal(one.cpu(), other.cpu())
-
-
-def _facts(run: LoadedRun, number: int) -> dict[str, Any]:
-    """What the network of a client is made of, where it is not what the first client's is made of."""
-    own, first = run.facts(number), run.facts(0)
-    return {} if own == first else {"facts": own}
-
-
-def _write_merged(place: Path, name: str, own: Answering) -> None:
-    (place / "merged").mkdir(exist_ok=True)
-    write_tensors(place / "merged" / f"{name}.safetensors", own.tensors)
 
 
 def _write_inputs(run: LoadedRun, place: Path) -> None:

@@ -1,8 +1,10 @@
 """How is the server started and stopped? On a port that is free, until Ctrl-C; what was asked is answered first."""
 
 import ipaddress
+import signal
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import uvicorn
@@ -76,10 +78,11 @@ def serve(
         timeout_keep_alive=30,
         timeout_graceful_shutdown=max(1, int(limits.seconds) + 1),
     )
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        uvicorn.Server(config).run([bound])
-    except KeyboardInterrupt:
-        # Uvicorn raises the signal again once everything is answered.
-        pass
+        # Once everything is answered, uvicorn raises the signal again that it was stopped by.
+        with suppress(KeyboardInterrupt):
+            uvicorn.Server(config).run([bound])
     finally:
+        signal.signal(signal.SIGTERM, before)
         bound.close()

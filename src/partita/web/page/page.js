@@ -90,6 +90,7 @@ const show = async (name) => {
   client = name;
   asked += 1;
   at("answers").replaceChildren();
+  at("nothing").hidden = false;
   at("verdict").textContent = "";
   if (name === null) return;
   const found = await get(`clients/${encodeURIComponent(name)}`, { run: run.name });
@@ -99,7 +100,9 @@ const show = async (name) => {
   at("client-title").textContent = `Client ${name}`;
   at("about-client").textContent = about(found);
   at("metric").textContent = run.metric;
-  const known = Object.entries(found.scores);
+  const { guarded, ...measured } = found.scores;
+  // What the guard left as it is needs no bar of its own.
+  const known = Object.entries(guarded === measured.personal ? measured : { personal: measured.personal, guarded, ...measured });
   const most = !run.lower_is_better ? 1 : Math.max(...known.map(([, value]) => value), 1e-9);
   bars(at("scores"), known.map(([kind, value]) => ({
     label: kind[0].toUpperCase() + kind.slice(1), share: value / most, text: score(value, !run.lower_is_better), kind, best: kind === "personal",
@@ -165,6 +168,7 @@ const ask = attempt(async () => {
       post("predict", { run: run.name, client, model, most: SHOWN, ...input })
         .catch((problem) => { if (problem.status === 401) throw problem; return { problem: problem.message }; })));
     if (number !== asked) return;
+    at("nothing").hidden = true;
     at("answers").replaceChildren(...found.map((each, place) => answer(kinds[place], each)));
     at("verdict").textContent = verdict(found);
   } finally {

@@ -102,6 +102,7 @@ from .evaluation.analyses.guard import guard as guard
 from .evaluation.analyses.inside_outside import inside_outside as inside_outside
 from .evaluation.analyses.labels import labels as labels
 from .evaluation.analyses.network import network as network
+from .evaluation.analyses.onboarding import onboarding as onboarding
 from .evaluation.analyses.similarity import similarity as similarity
 from .evaluation.analyses.without_head import without_head as without_head
 from .evaluation.scores import Record as Record, Summary as Summary

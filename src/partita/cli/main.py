@@ -7,7 +7,22 @@ import warnings
 import typer
 
 from ..errors import PartitaError
-from . import data, estimate, evaluate, guard, inform, report, run, serve, show, terminal, verify
+from . import (
+    data,
+    estimate,
+    evaluate,
+    export,
+    guard,
+    inform,
+    onboard,
+    predict,
+    report,
+    run,
+    serve,
+    show,
+    terminal,
+    verify,
+)
 
 app = typer.Typer(
     name="partita",
@@ -23,7 +38,9 @@ app.command()(run.run)
 app.command()(run.resume)
 app.command()(show.show)
 app.command("runs")(show.list_runs)
-app.command()(show.export)
+app.command()(export.export)
+app.command()(predict.predict)
+app.command()(onboard.onboard)
 app.command()(show.compare)
 app.command()(guard.guard)
 app.command()(evaluate.evaluate)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..errors import PartitaError
 from . import terminal
 from .options import AsJson, Folder
 from .results import print_gains, print_run, print_runs, print_target
@@ -64,29 +63,6 @@ def list_runs(
         print_runs(runs)
     else:
         terminal.tell(f"No runs in {folder}. Make one with: partita run")
-
-
-def export(
-    run: Folder,
-    folder: Annotated[Path | None, typer.Option("--csv", help="Where to write the CSV files.")] = None,
-    manifest: Annotated[Path | None, typer.Option(help="Where to write who has which rows, as JSON.")] = None,
-) -> None:
-    """Write a run's metrics, traffic and rounds as CSV files, or the division of its data as a manifest.
-
-    Examples:
-
-    partita export runs/fedper-digits-1 --csv tables
-
-    partita export runs/fedper-digits-1 --manifest division.json
-    """
-    from ..runs.export import export_csv, export_manifest
-    from ..runs.stored import read_run
-
-    if folder is None and manifest is None:
-        raise PartitaError("Nothing to write: give --csv FOLDER, or --manifest FILE.")
-    written = export_csv(read_run(run), folder) if folder else []
-    for path in [*written, *([export_manifest(run, manifest)] if manifest else [])]:
-        terminal.tell(str(path))
 
 
 class Form(str, Enum):

@@ -82,6 +82,12 @@ class Artefact:
         weight: float | None = self.entry(client)["weight"]
         return weight
 
+    @property
+    def class_names(self) -> Sequence[str]:
+        """Of all classes of the data, also where clients tell only some of them apart."""
+        names: Sequence[str] = self.card["classes"]
+        return names
+
     @cached_property
     def inputs(self) -> Inputs:
         """The signature and the preparation of inputs, the same for all clients."""

@@ -26,7 +26,6 @@ def card_of(
     """All that is known of the models, as JSON can hold it, without the files."""
     record, data = run.stored.record, run.experiment.data
     algorithm = run.population.algorithm
-    classes = list(data.class_names) or [str(number) for number in range(data.classes)]
     return {
         "format": 1,
         "partita": version("partita"),
@@ -43,7 +42,7 @@ def card_of(
         "kind": data.kind,
         "metric": record.metric,
         "inputs": run.inputs.as_dict(),
-        "classes": [] if data.kind != "classification" else classes,
+        "classes": [] if data.kind != "classification" else list(run.class_names),
         "licence": licence,
         "run": {
             "folder": run.folder.name,

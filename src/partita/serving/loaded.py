@@ -19,6 +19,7 @@ from ..runs.database import DATABASE
 from ..runs.session import Session
 from ..runs.stored import StoredRun
 from ..simulation.experiment import Experiment
+from ..simulation.setup import Setup
 from ..simulation.tasks import facts_for
 from ..tensors import Tensors
 
@@ -35,9 +36,9 @@ class LoadedRun:
         self.experiment: Experiment = session.experiment
         self.stored: StoredRun = session.stored
         self.population: Population = stored_clients(session)
-        setup = session.setup()
-        _, state = session.store.server(setup.stage.name) or (0, {})
-        self.shared: Tensors = setup.server_tensors(state)
+        self.setup: Setup = session.setup()
+        _, self.state = session.store.server(self.setup.stage.name) or (0, {})
+        self.shared: Tensors = self.setup.server_tensors(self.state)
         """What the server has of all that a client holds."""
         self._trust = session.trust
 
@@ -46,6 +47,12 @@ class LoadedRun:
         """The names of all clients."""
         data = self.experiment.data
         return [data.name_of(number) for number in range(len(data))]
+
+    @property
+    def class_names(self) -> Sequence[str]:
+        """Of all classes of the data, also where clients tell only some of them apart."""
+        data = self.experiment.data
+        return list(data.class_names) or [str(number) for number in range(data.classes)]
 
     @cached_property
     def inputs(self) -> Inputs:

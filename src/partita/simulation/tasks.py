@@ -1,7 +1,7 @@
 """Which network has a client? One and the same for all, unless it depends on the client."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
@@ -63,8 +63,11 @@ class Tasks:
     def __getitem__(self, client: int) -> Task:
         if self.same and self.made:
             return next(iter(self.made.values()))
-        facts = {} if isinstance(self.model, nn.Module) else facts_for(self.model, self.data, client)
-        key = repr(facts)
+        return self.of({} if isinstance(self.model, nn.Module) else facts_for(self.model, self.data, client))
+
+    def of(self, facts: Mapping[str, Any]) -> Task:
+        """The task of clients of whom the network's factory is told these facts."""
+        key = repr(dict(facts))
         if key not in self.made:
             if isinstance(self.model, nn.Module):
                 module = self.model

@@ -18,11 +18,14 @@ class Asking:
         self._client = httpx.AsyncClient(transport=transport, base_url="http://localhost")
         self._loop = loop
 
+    def ask(self, method: str, path: str, **given: Any) -> httpx.Response:
+        return self._loop.run_until_complete(self._client.request(method, path, **given))
+
     def get(self, path: str, **given: Any) -> httpx.Response:
-        return self._loop.run_until_complete(self._client.get(path, **given))
+        return self.ask("GET", path, **given)
 
     def post(self, path: str, **given: Any) -> httpx.Response:
-        return self._loop.run_until_complete(self._client.post(path, **given))
+        return self.ask("POST", path, **given)
 
 
 @contextmanager
@@ -39,9 +42,11 @@ def asking(application: Application) -> Iterator[Asking]:
     task = loop.create_task(_call(application, {"type": "lifespan"}, incoming, outgoing))
     try:
         loop.run_until_complete(step("startup"))
-        yield Asking(application, loop)
-        loop.run_until_complete(step("shutdown"))
-        loop.run_until_complete(task)
+        try:
+            yield Asking(application, loop)
+        finally:
+            loop.run_until_complete(step("shutdown"))
+            loop.run_until_complete(task)
     finally:
         loop.run_until_complete(loop.shutdown_default_executor())
         loop.close()

@@ -15,6 +15,8 @@ from web.serving import make_served
 from partita.errors import PartitaError
 from partita.serving.export import export_models
 from partita.serving.loaded import LoadedRun, load
+from partita.serving.onboard import onboard
+from partita.serving.questions import Questions
 from partita.web.app import application
 from partita.web.catalogue import Catalogue, find_entries
 from partita.web.limits import Limits
@@ -134,9 +136,7 @@ def test_what_is_known_of_runs_and_clients(server: Asking, run: LoadedRun) -> No
         ({"unknown": 1}, 422, "body.unknown"),
     ],
 )
-def test_a_bad_request_is_told_what_is_wrong(
-    server: Asking, changes: dict[str, Any], status: int, reason: str
-) -> None:
+def test_a_bad_request_is_told_what_is_wrong(server: Asking, changes: dict[str, Any], status: int, reason: str) -> None:
     found = ask(server, **changes)
     assert found.status_code == status, found.text
     assert reason in found.json()["detail"]
@@ -144,7 +144,9 @@ def test_a_bad_request_is_told_what_is_wrong(
     assert ask(server).status_code == 200
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b"\xff", b"[" * 100_000, b'{"client": ' + b"9" * 5000 + b"}"])
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b"null", b"\xff", b"[" * 100_000, b'{"client": ' + b"9" * 5000 + b"}"]
+)
 def test_a_body_that_is_no_request(server: Asking, body: bytes) -> None:
     found = server.post("/predict", content=body, headers={"content-type": "application/json"})
     assert found.status_code in (400, 422)
@@ -181,6 +183,47 @@ def test_a_token_guards_everything_but_the_page(folder: Path) -> None:
         wrong = {"Authorization": f"Bearer {TOKEN}s"}
         assert server.get("/runs", headers=wrong).status_code == 401
         assert server.get("/runs", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
+
+
+def join(server: Asking, **changes: Any) -> Any:
+    body = {"run": "digits", "client": "dora", "inputs": [BLANK, BLANK], "labels": ["1", 2]} | changes
+    return server.post("/clients", json=body, headers={"Authorization": f"Bearer {TOKEN}"})
+
+
+def test_a_client_joins_while_the_server_runs(folder: Path, run: LoadedRun) -> None:
+    with client_of(folder, token=TOKEN) as server:
+        authorized = {"Authorization": f"Bearer {TOKEN}"}
+        data = run.experiment.data[3].train
+        given = {"inputs": data.stored.tolist(), "labels": data.targets.tolist()}
+        found = join(server, **given)
+        assert found.status_code == 201, found.text
+        assert found.json()["samples"] == len(data)
+        wanted = onboard(run, "dora", Questions(data.stored.numpy(), [""] * len(data), list(map(str, given["labels"]))))
+        _, probabilities = wanted.model.predict(data.stored[:5])
+        body = {"run": "digits", "client": "dora", "inputs": given["inputs"][:5]}
+        answers = server.post("/predict", json=body, headers=authorized).json()
+        assert probabilities is not None
+        shown = torch.tensor([each["probabilities"] for each in answers["predictions"]])
+        torch.testing.assert_close(shown, probabilities, rtol=1e-4, atol=1e-6)
+        assert answers["about"] == str(wanted.model.about)
+        facts = server.get("/clients/dora", params={"run": "digits"}, headers=authorized).json()
+        assert facts["new"]
+        assert server.get("/clients", params={"run": "digits"}, headers=authorized).json()["total"] == 9
+        for changes, reason in (
+            ({}, "already"),
+            ({"client": "3"}, "already"),
+            ({"client": "eve", "labels": ["1"]}, "2 inputs, but 1 labels"),
+            ({"client": "eve", "labels": ["1", "eleven"]}, "eleven"),
+            ({"client": "eve", "inputs": [[1], [2]]}, "1 x 8 x 8"),
+            ({"client": "eve", "run": "exported"}, "onboarded to its run"),
+        ):
+            refused = join(server, **changes)
+            assert refused.status_code == 422, refused.text
+            assert reason in refused.json()["detail"]
+
+
+def test_without_a_token_nobody_joins(server: Asking) -> None:
+    assert join(server).status_code == 403
 
 
 def test_personal_parts_stay_within_the_budget(folder: Path) -> None:

@@ -42,9 +42,7 @@ class Simulated:
 
 
 def simulated(algorithm: Algorithm, data: Federation | None = None, network: nn.Module | None = None) -> Simulated:
-    return Simulated(
-        simulate(algorithm, network or small_network(), data or small_federation(), rounds=1, on="inline")
-    )
+    return Simulated(simulate(algorithm, network or small_network(), data or small_federation(), rounds=1, on="inline"))
 
 
 def together(served: Served, models: Simulated) -> tuple[list[Held], list[Tensor], list[Tensor]]:

@@ -60,7 +60,7 @@ def onboard(
     validation: float = VALIDATION,
     label_column: str = "label",
 ) -> Newcomer:
-    """Train the personal part of a new client on labelled samples, of a file or as they are; the shared part stays as it is.
+    """Train the personal part of a new client on labelled samples; the shared part stays as it is.
 
     The share `validation` of the samples, rounded down, is held out for the guard.
     """

@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from importlib.resources import files
 from typing import Annotated, Any, NoReturn, TypeVar
 
 from fastapi import FastAPI, HTTPException, Query, Request, Response
@@ -14,23 +13,16 @@ from starlette.exceptions import HTTPException as PlainHTTPException
 
 from .. import __version__
 from ..errors import PartitaError, unknown
-from .bodies import Answer, Ask, ClientFacts, Clients, Health, Name, Problem, Runs, Signature
+from ..serving.questions import Questions
+from .bodies import Answer, Ask, ClientFacts, Clients, Health, Join, Joined, Name, Problem, Runs, Signature
 from .catalogue import Answered, Catalogue, Question
 from .entries import Entry, matching
+from .files import add_page
 from .limits import Application, Gate, Limits
 from .metrics import CONTENT_TYPE, Counted, Metrics
 from .predictions import predictions
 from .queue import ClosedError, FullError, Queue
 
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-SAFE = {"Content-Security-Policy": POLICY, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
-PAGE = {
-    "page.css": "text/css",
-    **dict.fromkeys(("page.js", "api.js", "charts.js", "inputs.js", "picture.js"), "text/javascript"),
-}
 REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem, "description": why}
     for status, why in {
@@ -49,6 +41,7 @@ BODY_REFUSALS = REFUSALS | {
 Made = TypeVar("Made")
 MOST_NAMED = 50
 """Clients that an error names."""
+FORBIDDEN: dict[int | str, dict[str, Any]] = {403: {"model": Problem, "description": "The server has no token"}}
 RunName = Annotated[Name | None, Query(description="The name of a run; not needed where there is one.")]
 
 
@@ -89,7 +82,7 @@ def application(
         lifespan=lifespan,
         default_response_class=Reply,
     )
-    _add_page(app)
+    add_page(app)
     _add_refusals(app)
 
     @app.get("/health", response_model=Health, responses=_only(429))
@@ -158,13 +151,7 @@ def application(
     async def predict(asked: Ask) -> Reply:
         """Answers of a client's model, or of the global one."""
         entry = _entry(catalogue, asked.run)
-        given = asked.inputs if asked.texts is None else asked.texts
-        if given is None or (asked.inputs is not None and asked.texts is not None):
-            raise HTTPException(422, "Give either inputs or texts.")
-        if len(given) > limits.rows:
-            raise HTTPException(422, f"{len(given)} inputs were given; at most {limits.rows} go into one request.")
-        if asked.texts is None and all(isinstance(each, str) for each in given):
-            raise HTTPException(422, "The inputs are texts: give them as texts.")
+        given = _given(asked, limits)
 
         async def answered() -> tuple[Any, Any, Answered]:
             known = catalogue.ready(entry.name)
@@ -195,6 +182,25 @@ def application(
             }
         )
 
+    @app.post("/clients", response_model=Joined, status_code=201, responses=BODY_REFUSALS | FORBIDDEN)
+    async def onboard(asked: Join) -> Reply:
+        """Give a client that was not there a model: its personal part is trained on these samples, all else stays."""
+        if token is None:
+            raise HTTPException(403, "Clients are onboarded with a token alone: start with --token-file.")
+        entry = _entry(catalogue, asked.run)
+        given = _given(asked, limits)
+        if len(asked.labels) != len(given):
+            raise HTTPException(422, f"{len(given)} inputs, but {len(asked.labels)} labels: give one for each.")
+        samples = Questions(given, [str(row) for row in range(len(given))], [str(each) for each in asked.labels])
+        try:
+            made = await queue.run(lambda: catalogue.onboard(entry.name, asked.client, samples))
+        except PartitaError as problem:
+            raise HTTPException(422, str(problem)) from problem
+        except ClosedError:
+            _busy("The server stops.")
+        told = {"run": entry.name, "client": asked.client, "samples": len(given)}
+        return Reply({**told, "about": made.about, "guarded": made.guarded}, 201)
+
     @app.get("/report", response_class=HTMLResponse, responses=REFUSALS)
     async def report(run: RunName = None) -> HTMLResponse:
         """The report of a run."""
@@ -204,6 +210,18 @@ def application(
         return HTMLResponse(text)
 
     return Counted(Gate(app, limits, token, local=local), metrics)
+
+
+def _given(asked: Ask | Join, limits: Limits) -> list[Any]:
+    """Inputs or texts, not too many."""
+    given = asked.inputs if asked.texts is None else asked.texts
+    if given is None or (asked.inputs is not None and asked.texts is not None):
+        raise HTTPException(422, "Give either inputs or texts.")
+    if len(given) > limits.rows:
+        raise HTTPException(422, f"{len(given)} inputs were given; at most {limits.rows} go into one request.")
+    if asked.texts is None and all(isinstance(each, str) for each in given):
+        raise HTTPException(422, "The inputs are texts: give them as texts.")
+    return given
 
 
 def _entry(catalogue: Catalogue, name: str | None) -> Entry:
@@ -245,20 +263,6 @@ def _busy(reason: str) -> NoReturn:
 
 def _only(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: REFUSALS[status] for status in statuses}
-
-
-def _add_page(app: FastAPI) -> None:
-    place = files(__package__).joinpath("page")
-
-    @app.get("/", include_in_schema=False)
-    async def page() -> HTMLResponse:
-        return HTMLResponse(place.joinpath("index.html").read_text(encoding="utf-8"), headers=SAFE)
-
-    @app.get("/page/{name}", include_in_schema=False)
-    async def page_file(name: str) -> Response:
-        if name not in PAGE:
-            raise HTTPException(404, "There is no such file.")
-        return Response(place.joinpath(name).read_bytes(), media_type=PAGE[name], headers=SAFE)
 
 
 def _add_refusals(app: FastAPI) -> None:

@@ -30,6 +30,30 @@ class Ask(BaseModel):
     most: int = Field(20, ge=1, le=1000, description="Of more labels than this, the likeliest are given.")
 
 
+class Join(BaseModel):
+    """Labelled samples of a client that was not there."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    client: Name = Field(description="A name that no client has.", examples=["dora"])
+    run: Name | None = None
+    inputs: list[Any] | None = Field(None, min_length=1)
+    texts: list[Annotated[str, Field(max_length=100_000)]] | None = Field(None, min_length=1)
+    labels: list[Annotated[str, Field(max_length=1000)] | int | float] = Field(
+        min_length=1, description="The right answer to each input."
+    )
+
+
+class Joined(BaseModel):
+    """A client that has a model now."""
+
+    run: str
+    client: str
+    samples: int
+    about: str
+    guarded: bool
+
+
 class One(BaseModel):
     """The answer to one input."""
 

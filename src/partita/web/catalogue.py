@@ -11,6 +11,7 @@ from ..errors import PartitaError, unknown
 from ..runs.database import DATABASE
 from ..runs.folders import find_runs
 from ..serving.loaded import CARD
+from ..serving.questions import Questions
 from .batches import Inquiry, answers
 from .cache import Cache
 from .entries import Entry, ExportedEntry, RunEntry
@@ -75,6 +76,12 @@ class Catalogue:
     def ready(self, name: str) -> Served | None:
         """Without loading anything, so from any thread."""
         return self._served.get(name)
+
+    def onboard(self, run: str, client: str, samples: Questions) -> Held:
+        """Give a client that was not there a model, which is served from then on, until the server stops."""
+        served = self.served(run)
+        served.add(client, self.entries[run].onboard(served.models, client, samples))
+        return self.parts[run, client]
 
     def answer(self, questions: Sequence[Question]) -> list[Answered | Exception]:
         """All questions, those of one run together."""

@@ -8,11 +8,14 @@ from typing import Any, Protocol
 
 from ..errors import PartitaError
 from ..evaluation.metric import Metric
+from ..prediction.model import ClientModel
 from ..report.report import report
 from ..report.study import study
 from ..runs.stored import StoredRun, read_run
 from ..serving.artefact import load_exported, read_card
-from ..serving.loaded import load
+from ..serving.loaded import LoadedRun, load
+from ..serving.onboard import NEW, onboard
+from ..serving.questions import Questions
 from .facts import ClientFacts
 from .served import Models
 
@@ -41,6 +44,9 @@ class Entry(Protocol):
 
     def models(self) -> Models: ...
 
+    def onboard(self, models: Models, client: str, samples: Questions) -> ClientModel:
+        """The model of a client that was not there, of labelled samples."""
+
     def report(self) -> str | None:
         """An HTML page, where there is one."""
 
@@ -67,7 +73,7 @@ class RunEntry:
         return ClientFacts(self._run)
 
     @cached_property
-    def clients(self) -> Mapping[str, int]:
+    def clients(self) -> dict[str, int]:
         record = self._run.record
         return {record.name_of(number): number for number in range(record.clients)}
 
@@ -90,11 +96,20 @@ class RunEntry:
             "counts": counts,
             "labels": [str(label) for label in range(len(counts))] if counts is not None else None,
             "scores": self._facts.scores(number),
-            "new": number in self._run.record.newcomers,
+            "new": number == NEW or number in self._run.record.newcomers,
         }
 
-    def models(self) -> Models:
+    def models(self) -> LoadedRun:
         return load(self.folder, trust=self.trust)
+
+    def onboard(self, models: Models, client: str, samples: Questions) -> ClientModel:
+        if not isinstance(models, LoadedRun):
+            raise PartitaError(f"{self.name} is not loaded.")
+        if client in self.clients:
+            raise PartitaError(f"{self.name} has a client called {client!r} already. Choose another name.")
+        made = onboard(models, client, samples)
+        self.clients[client] = NEW
+        return made.model
 
     def report(self) -> str | None:
         return report(study([self.folder]))
@@ -139,6 +154,9 @@ class ExportedEntry:
 
     def models(self) -> Models:
         return load_exported(self.folder, trust=self.trust)
+
+    def onboard(self, models: Models, client: str, samples: Questions) -> ClientModel:
+        raise PartitaError(f"{self.name} is an exported folder: a client is onboarded to its run.")
 
     def report(self) -> str | None:
         return None

@@ -116,6 +116,13 @@ def held(model: ClientModel, shared: Shared, common: Shared | None) -> Held:
     return whole if own is None else Held(*facts, own=own, weight=weight)
 
 
+def held_global(model: ClientModel, common: Shared) -> Held:
+    """The global model, as the guard would mix it in, without anything else."""
+    same = common.own(model.network)
+    facts = (model.classes, str(model.about), False)
+    return Held(*facts, weight=0.0) if same and same.route == "shared" else Held(*facts, whole=model)
+
+
 def _same(one: Tensor, other: Tensor) -> bool:
     return one.shape == other.shape and one.dtype == other.dtype and torch.equal(one, other)
 

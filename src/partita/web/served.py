@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from ..errors import PartitaError
 from ..prediction.inputs import Inputs
 from ..prediction.model import ClientModel
-from .held import Held, Shared, held
+from .held import Held, Shared, held, held_global
 
 
 class Models(Protocol):
@@ -27,7 +27,8 @@ class Served:
     """Models of which the shared part is in memory once."""
 
     def __init__(self, models: Models) -> None:
-        self._models = models
+        self.models = models
+        self._added: dict[str, ClientModel] = {}
         self.inputs = models.inputs
         self.shared = Shared(models.model(models.clients[0], guarded=False))
         self.common: Shared | None = None
@@ -43,10 +44,15 @@ class Served:
     def load(self, client: str | None) -> Held:
         """The model of a client, or the global one."""
         if client is None:
-            if self._global is None:
+            if self._global is None or self.common is None:
                 raise PartitaError(self.no_global)
-            return held(self._global, self.common or self.shared, self.common)
-        return held(self._models.model(client), self.shared, self.common)
+            return held_global(self._global, self.common)
+        added = self._added.get(client)
+        return held(self.models.model(client) if added is None else added, self.shared, self.common)
+
+    def add(self, client: str, model: ClientModel) -> None:
+        """A client that came later; its model stays in memory."""
+        self._added[client] = model
 
     def signature(self) -> dict[str, Any]:
         """What a page needs to know to make an input."""

@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,12 +27,14 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from partita.core.task import Task
 from partita.errors import PartitaError
 from partita.models.cnn4 import cnn4
 from partita.prediction.inputs import Inputs
 from partita.prediction.model import About, ClientModel
 from partita.runs.environment import environment
 from partita.serving.questions import Questions
+from partita.tensors import Tensors
 from partita.web.cache import Cache
 from partita.web.catalogue import Catalogue, Question
 from partita.web.limits import Limits
@@ -44,6 +47,7 @@ AT_ONCE = 32
 BUDGET = 512 << 20
 FILES = 200
 """Full models that are on disk; more clients than that read the same files."""
+NAMES = tuple(map(str, range(CLASSES)))
 INPUTS = Inputs(SHAPE, "bytes", torch.float32)
 
 
@@ -52,24 +56,30 @@ class Heads:
 
     def __init__(self, count: int) -> None:
         torch.manual_seed(0)
-        self.network = cnn4(shape=SHAPE, classes=CLASSES, hidden=HIDDEN).eval()
+        self.network = Task(cnn4(shape=SHAPE, classes=CLASSES, hidden=HIDDEN)).module.eval()
         self.clients: Sequence[str] = [str(number) for number in range(count)]
         self.inputs = INPUTS
 
-    def _model(self, about: About, number: int) -> ClientModel:
-        draw = torch.Generator().manual_seed(number)
+    def personal(self, client: str) -> Tensors:
+        draw = torch.Generator().manual_seed(int(client))
         own = {"fc.weight": (CLASSES, HIDDEN), "fc.bias": (CLASSES,)}
-        state = {name: 0.05 * torch.randn(size, generator=draw) for name, size in own.items()}
-        network = cnn4(shape=SHAPE, classes=CLASSES, hidden=HIDDEN)
-        network.load_state_dict({**self.network.state_dict(), **state})
-        return ClientModel(network, about, INPUTS, tuple(map(str, range(CLASSES))))
+        return {name: 0.05 * torch.randn(size, generator=draw) for name, size in own.items()}
+
+    def about(self, client: str) -> About:
+        return About(client, int(client), "fedper", "before_local")
+
+    def classes(self, client: str) -> tuple[str, ...]:
+        return NAMES
 
     def model(self, client: str, *, guarded: bool = True) -> ClientModel:
-        # The first is the network that the others are compared with, so that all clients have a head of their own.
-        return self._model(About(client, int(client), "fedper", "before_local"), int(client) + 1 if guarded else 0)
+        network = deepcopy(self.network)
+        # The network that others are compared with has no client's head, so that every client has one of its own.
+        if guarded:
+            network.load_state_dict({**self.network.state_dict(), **self.personal(client)})
+        return ClientModel(network, self.about(client), INPUTS, NAMES)
 
     def global_model(self) -> ClientModel:
-        return self._model(About(None, -1, "fedavg", "before_local"), 0)
+        return ClientModel(deepcopy(self.network), About(None, -1, "fedavg", "before_local"), INPUTS, NAMES)
 
 
 @dataclass(frozen=True)
@@ -156,7 +166,7 @@ def full_models(count: int, folder: Path) -> Answer:
             save_file(dict(heads.model(str(number)).network.state_dict()), folder / f"{number}.safetensors")
 
     def load(client: int) -> nn.Module:
-        network = cnn4(shape=SHAPE, classes=CLASSES, hidden=HIDDEN)
+        network = deepcopy(heads.network)
         network.load_state_dict(load_file(folder / f"{client % FILES}.safetensors"))
         return network.eval()
 

@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from studies import SETTINGS
-
 from partita.experiment.files import make
 from partita.runs.complete import complete
 from partita.runs.session import Session
+from studies import SETTINGS
 
 COMMAND = (sys.executable, "-c", "from partita.cli.main import main; main()")
 

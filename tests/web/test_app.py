@@ -9,9 +9,6 @@ from typing import Any
 import pytest
 import torch
 
-from web.asking import Asking, asking
-from web.serving import make_served
-
 from partita.errors import PartitaError
 from partita.serving.export import export_models
 from partita.serving.loaded import LoadedRun, load
@@ -21,6 +18,8 @@ from partita.web.app import application
 from partita.web.catalogue import Catalogue, find_entries
 from partita.web.limits import Limits
 from partita.web.server import bind, read_token
+from web.asking import Asking, asking
+from web.serving import make_served
 
 BLANK = [[[0.0] * 8] * 8]
 LIMITS = Limits(rate=0)

@@ -5,10 +5,9 @@ from dataclasses import replace
 
 import pytest
 import torch
-from laws.methods import ALGORITHMS
 from torch import Tensor, nn
-from toys import small_federation, small_network
 
+from laws.methods import ALGORITHMS
 from partita import registry
 from partita.algorithms.fedavg import fedavg
 from partita.algorithms.fedper import fedper
@@ -24,6 +23,7 @@ from partita.simulation.simulate import simulate
 from partita.web.batches import Inquiry, answers
 from partita.web.held import Held, Shared, held
 from partita.web.served import Served
+from toys import small_federation, small_network
 
 
 class Simulated:

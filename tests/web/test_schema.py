@@ -8,12 +8,12 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import Unsatisfiable
-from web.asking import Asking, asking
-from web.serving import make_served
 
 from partita.web.app import application
 from partita.web.catalogue import Catalogue, find_entries
 from partita.web.limits import Limits
+from web.asking import Asking, asking
+from web.serving import make_served
 
 TOKEN = "a-token-of-many-letters"
 EXAMPLES = 8

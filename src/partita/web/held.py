@@ -62,7 +62,7 @@ class Shared:
         self._example = model.inputs.example(ROWS)
         self._together = not isinstance(self.network, MethodNetwork) and _independent(self.network, self._example)
         self._tried: set[frozenset[str]] = set()
-        self._head: frozenset[str] = frozenset()
+        self.head: frozenset[str] = frozenset()
         self.separation: Separation | None = None
         """The network without the head that clients have of their own, once there is a client with such a head."""
 
@@ -83,13 +83,14 @@ class Shared:
             names = frozenset(tensors)
             if self.separation is None and names not in self._tried:
                 self._tried.add(names)
-                self._head, self.separation = names, separate(Task(self.network), self._state, names, self._inputs)
-            return self.separation is not None and self._head == names
+                self.head, self.separation = names, separate(Task(self.network), self._state, names, self._inputs)
+            return self.separation is not None and self.head == names
         return all(tensor.shape == self._state[name].shape for name, tensor in tensors.items())
 
     def _agrees(self, own: Own, network: nn.Module) -> bool:
+        one = self._example[:1]
         with torch.no_grad():
-            return close(self.outputs(own, self._example), network(self._example))
+            return close(self.outputs(own, one), network(one))
 
     def outputs(self, own: Own, inputs: Tensor) -> Tensor:
         """What one client's network answers."""

@@ -1,12 +1,13 @@
 """What answers for one run or one exported folder? A network that its clients share, and what each has of its own."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from ..errors import PartitaError
 from ..prediction.inputs import Inputs
-from ..prediction.model import ClientModel
-from .held import Held, Shared, held, held_global
+from ..prediction.model import About, ClientModel
+from ..tensors import Tensors
+from .held import Held, Own, Shared, held, held_global
 
 
 class Models(Protocol):
@@ -23,12 +24,24 @@ class Models(Protocol):
     def global_model(self) -> ClientModel: ...
 
 
+@runtime_checkable
+class Parts(Protocol):
+    """Models whose personal tensors can be had without the network around them, as exported ones can."""
+
+    def personal(self, client: str) -> Tensors: ...
+
+    def about(self, client: str) -> About: ...
+
+    def classes(self, client: str) -> tuple[str, ...]: ...
+
+
 class Served:
     """Models of which the shared part is in memory once."""
 
     def __init__(self, models: Models) -> None:
         self.models = models
         self._added: dict[str, ClientModel] = {}
+        self._names: frozenset[str] | None = None
         self.inputs = models.inputs
         self.shared = Shared(models.model(models.clients[0], guarded=False))
         self.common: Shared | None = None
@@ -47,8 +60,33 @@ class Served:
             if self._global is None or self.common is None:
                 raise PartitaError(self.no_global)
             return held_global(self._global, self.common)
+        if quick := self._quick(client):
+            return quick
         added = self._added.get(client)
         return held(self.models.model(client) if added is None else added, self.shared, self.common)
+
+    def _quick(self, client: str) -> Held | None:
+        """A head alone, without a network around it; None where it may be more than that."""
+        head = self.shared.head
+        if self.shared.separation is None or client in self._added or not isinstance(self.models, Parts):
+            return None
+        about = self.models.about(client)
+        if about.guarded or not self._first_names(self.models) <= head:
+            return None
+        tensors, classes = self.models.personal(client), self.models.classes(client)
+        if tensors.keys() != head:
+            return None
+        weight, bias = self.shared.separation.head(tensors)
+        width = self.shared.separation.head(dict(self.shared.network.state_dict()))[0].shape[1]
+        if weight.shape != (len(classes), width) or (bias is not None and bias.shape != (len(classes),)):
+            return None
+        return Held(classes, str(about), False, Own("head", tensors))
+
+    def _first_names(self, parts: Parts) -> frozenset[str]:
+        """What the first client, whose network is the shared one, has of its own."""
+        if self._names is None:
+            self._names = frozenset(parts.personal(self.models.clients[0]))
+        return self._names
 
     def add(self, client: str, model: ClientModel) -> None:
         """A client that came later; its model stays in memory."""

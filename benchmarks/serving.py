@@ -14,7 +14,7 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
 from pathlib import Path
@@ -131,7 +131,7 @@ def measured(seconds: float, repeat: int, endurance: float) -> dict[str, Any]:
 Contender = Callable[[int, float, int], Any]
 
 
-def _compared(count: int, repeat: int, contenders: dict[str, Contender], seconds: float) -> dict[str, Any]:
+def _compared(count: int, repeat: int, contenders: Mapping[str, Contender], seconds: float) -> dict[str, Any]:
     """Every contender in turn, several times; ratios are those of neighbours in time."""
     values: dict[str, list[Speed]] = {name: [] for name in contenders}
     for seed in range(repeat):

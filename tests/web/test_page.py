@@ -64,7 +64,7 @@ def test_a_digit_is_drawn_and_both_models_answer(shown: Browser, place: str) -> 
     assert shown.evaluate("document.getElementById('ask').disabled")
     draw(shown)
     assert not shown.evaluate("document.getElementById('ask').disabled")
-    assert "8 × 8" in text(shown, "#seen-text")
+    assert "8 pixels" in text(shown, "#seen-text")
     shown.click("#ask")
     shown.wait("document.querySelectorAll('.answer').length === 2")
     assert shown.evaluate("[...document.querySelectorAll('.answer h3')].map(each => each.textContent)") == [

@@ -113,3 +113,5 @@ def demo(
     else:
         print_comparison(runs, gains)
     try_report([run.folder for run in runs.values()], output / REPORT, tell=not as_json)
+    if not as_json:
+        terminal.tell(f"Try the models: pip install 'partita[serve]' && partita serve {output}")

@@ -3,6 +3,7 @@
 import ipaddress
 import signal
 import socket
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -78,6 +79,8 @@ def serve(
         timeout_keep_alive=30,
         timeout_graceful_shutdown=max(1, int(limits.seconds) + 1),
     )
+    # The thread that answers gives way to the one that reads requests, and must not wait long to go on.
+    sys.setswitchinterval(0.0005)
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         # Once everything is answered, uvicorn raises the signal again that it was stopped by.

@@ -404,7 +404,7 @@ def test_a_run_is_kept_and_shown(ask: Ask, own_folder: Path) -> None:
 
 def test_the_division_of_a_run_is_used_again(ask: Ask) -> None:
     assert ask("run", "data.split.clients=4", "rounds=1", "-s", "3", "-o", "first").code == 0
-    assert "give --csv FOLDER, or --manifest FILE" in ask("export", "first").err
+    assert "give --csv FOLDER, --manifest FILE or --models FOLDER" in ask("export", "first").err
     assert ask("export", "first", "--manifest", "division.json").code == 0
     again = ask("run", "data.split=manifest", "data.split.path=division.json", "rounds=1", "-s", "3", "-o", "second")
     assert again.code == 0

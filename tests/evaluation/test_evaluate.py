@@ -26,7 +26,8 @@ from partita.runs.stored import read_run
 from partita.simulation.events import Analysed, OnEvent, ignore
 from studies import SETTINGS, keep, made
 
-ASKED = ["finetuning", "without_head", "inside_outside", "similarity", "embedding"]
+# Onboarding is about clients that never train.
+ASKED = [name for name in declared("asked") if name != "onboarding"]
 SHORT: dict[str, Any] = {
     **SETTINGS,
     "data": {"name": "digits", "split": {"name": "iid", "clients": 4}},
@@ -104,7 +105,7 @@ def test_all_that_applies_is_found_and_kept(done: Path) -> None:
         seen.append((event.analysis, event.done, event.total))
 
     found = look(done, on_event=on_event)
-    assert found.left_out == {}
+    assert found.left_out.keys() == {"onboarding"}
     assert list(found.found) == ASKED
     kept = read_run(done).analyses
     assert {name: kept[name] for name in ASKED} == json.loads(json.dumps(found.found, allow_nan=False))
@@ -148,6 +149,7 @@ def test_what_does_not_apply_says_why(tmp_path: Path) -> None:
     run(tmp_path / "run", data={"name": f"{__name__}:numbers", "split": {"name": "quantity", "clients": 4}})
     found = look(tmp_path / "run")
     assert found.found.keys() == {"finetuning", "similarity"}
+    assert "no newcomers" in found.left_out.pop("onboarding")
     assert set(found.left_out.values()) == {"numbers has no classes."}
     assert "labels" not in read_run(tmp_path / "run").analyses
     with pytest.raises(PartitaError, match="embedding does not apply: numbers has no classes"):

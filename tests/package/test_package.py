@@ -282,7 +282,7 @@ def test_types_are_shipped() -> None:
     assert (ROOT / "__init__.pyi").exists()
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/data.md", "docs/evaluation.md", "docs/runs.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/data.md", "docs/evaluation.md", "docs/models.md", "docs/runs.md"])
 @pytest.mark.usefixtures("own_folder")
 def test_python_on_pages_runs(page: str, capsys: pytest.CaptureFixture[str]) -> None:
     text = (Path(__file__).resolve().parents[2] / page).read_text(encoding="utf-8")

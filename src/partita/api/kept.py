@@ -26,6 +26,8 @@ from ..runs.scores import scores_of
 from ..runs.session import Session
 from ..runs.store import SERVER, Store
 from ..runs.stored import StoredRun, read_run
+from ..serving.export import export_models
+from ..serving.graphs import Format
 from ..serving.loaded import LoadedRun, load
 from ..simulation.events import OnEvent, ignore
 from ..simulation.executor import Executor
@@ -110,6 +112,32 @@ class Run:
     def global_model(self) -> ClientModel:
         """The model that is the same for all: the method's own where it shares the whole network, or its baseline's."""
         return self._loaded.global_model()
+
+    def export(
+        self,
+        folder: Path | str,
+        *,
+        clients: Sequence[int | str] | None = None,
+        which: Variant | None = None,
+        formats: Sequence[Format] = (),
+        merged: bool = False,
+        licence: str | None = None,
+        force: bool = False,
+    ) -> Path:
+        """Write the models of some clients, by default of all, into a new folder; `load_exported` reads it.
+
+        `formats` are graphs beside safetensors: "onnx", "torch-export", "peft". `merged` adds whole networks.
+        """
+        return export_models(
+            self._loaded,
+            Path(folder),
+            clients=clients,
+            which=which,
+            formats=formats,
+            merged=merged,
+            licence=licence,
+            force=force,
+        )
 
     @cached_property
     def _loaded(self) -> LoadedRun:

@@ -187,9 +187,11 @@ def prediction(inputs: Tensor, outputs: Tensor, classes: Sequence[str], kind: Pr
 
 
 def class_names(names: Sequence[str], count: int, labels: Tensor | None, inputs: Inputs) -> Sequence[str]:
-    """The name of each output: of a class, of a word, or its number."""
+    """The name of each output: of a class, of a word, or its number; none for regression."""
     if inputs.kind == "next_word" and inputs.words is not None:
         return [*("<pad>", "<unknown>", "<begin>", "<end>")[:SPECIAL], *inputs.words.vocabulary]
+    if inputs.kind == "regression":
+        return ()
     known = list(names) or [str(number) for number in range(count)]
     return known if labels is None else [known[label] for label in labels.tolist()]
 

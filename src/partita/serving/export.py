@@ -13,7 +13,7 @@ from ..errors import PartitaError
 from ..evaluation.analyses.guard import shares_everything
 from ..evaluation.variants import Variant
 from ..prediction.clients import about_client, answering, classes_of, common_answering
-from ..prediction.model import Answering
+from ..prediction.model import Answering, class_names
 from ..tensors import Tensors, only, prefixed
 from .artefact import GLOBAL, GUARD, PREPARATION, SHARED, VOCABULARY, Artefact
 from .card import card_of, card_text, client_scores
@@ -127,7 +127,7 @@ def _write(
     for name in ("clients", *(("merged",) if merged else ())):
         (place / name).mkdir()
     common = common_weights(run)
-    first, told = run.facts(0), list(classes_of(run.experiment.data, 0, run.inputs))
+    first, told = run.facts(0), list(class_names(run.class_names, 0, None, run.inputs))
     entries: dict[str, dict[str, Any]] = {}
     file_name = FileNames()
     personal: dict[str, None] = {}

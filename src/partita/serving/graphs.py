@@ -76,7 +76,7 @@ def write_graphs(models: Artefact, form: Format) -> dict[str, Any]:
         return _write_adapters(models)
     place = models.folder / form
     place.mkdir()
-    write = _write_onnx if form == "onnx" else _write_program
+    write = write_onnx if form == "onnx" else write_program
     ending, inputs = ENDINGS[form], models.inputs.example(4)
     if one_for_all(models):
         client = torch.arange(len(inputs)) % len(models.clients)
@@ -88,7 +88,7 @@ def write_graphs(models: Artefact, form: Format) -> dict[str, Any]:
     return {"files": {client: f"{form}/{names[client]}{ending}" for client in models.clients}}
 
 
-def _write_onnx(model: nn.Module, inputs: dict[str, Tensor], path: Path) -> None:
+def write_onnx(model: nn.Module, inputs: dict[str, Tensor], path: Path) -> None:
     for module in ("onnx", "onnxscript"):
         optional(module, "partita[onnx]")
     runtime = optional("onnxruntime", "partita[onnx]")
@@ -119,7 +119,7 @@ def _write_onnx(model: nn.Module, inputs: dict[str, Tensor], path: Path) -> None
         raise PartitaError(f"The ONNX graph {path.name} gives other numbers than the model, and is not written.")
 
 
-def _write_program(model: nn.Module, inputs: dict[str, Tensor], path: Path) -> None:
+def write_program(model: nn.Module, inputs: dict[str, Tensor], path: Path) -> None:
     with _explained(path, "a program of torch.export"), torch.no_grad():
         program = torch.export.export(model, tuple(inputs.values()), dynamic_shapes=_batch(inputs))
         torch.export.save(program, path)

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from importlib.metadata import version
 from typing import Annotated, Any, NoReturn, TypeVar
 
 from fastapi import FastAPI, HTTPException, Query, Request, Response
@@ -11,7 +12,6 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
 from starlette.exceptions import HTTPException as PlainHTTPException
 
-from .. import __version__
 from ..errors import PartitaError, unknown
 from ..serving.questions import Questions
 from .bodies import Answer, Ask, ClientFacts, Clients, Health, Join, Joined, Name, Problem, Runs, Signature
@@ -75,7 +75,7 @@ def application(
 
     app = FastAPI(
         title="Partita",
-        version=__version__,
+        version=version("partita"),
         description="Answers of personal models: one shared body, and a personal part for every client.",
         docs_url=None,
         redoc_url=None,

@@ -1,6 +1,7 @@
 """What the server answers: to good requests, to bad ones, and to those that are not allowed."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -19,7 +20,6 @@ from partita.web.catalogue import Catalogue, find_entries
 from partita.web.limits import Limits
 from partita.web.server import bind, read_token
 from web.asking import Asking, asking
-from web.serving import make_served
 
 BLANK = [[[0.0] * 8] * 8]
 LIMITS = Limits(rate=0)
@@ -27,8 +27,9 @@ TOKEN = "a-token-of-many-letters"
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = make_served(tmp_path_factory.mktemp("served"))
+def folder(kept: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("served")
+    shutil.copytree(kept, made, dirs_exist_ok=True)
     export_models(load(made / "digits"), made / "exported", clients=[0, 3, 5])
     return made
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from browser import CHROMIUM, Browser, browser
-from web.serving import make_served, serving
+from web.serving import serving
 
 TOKEN = "a-token-of-many-letters"
 # A white square of one pixel.
@@ -25,8 +25,8 @@ def shown() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_served(tmp_path_factory.mktemp("page"))
+def folder(kept: Path) -> Path:
+    return kept
 
 
 @pytest.fixture(scope="module")

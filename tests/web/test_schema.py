@@ -8,13 +8,12 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import Unsatisfiable
+from schemathesis.core.result import Ok
 
 from partita.web.app import application
 from partita.web.catalogue import Catalogue, find_entries
 from partita.web.limits import Limits
-from schemathesis.core.result import Ok
 from web.asking import Asking, asking
-from web.serving import make_served
 
 TOKEN = "a-token-of-many-letters"
 EXAMPLES = 8
@@ -62,9 +61,8 @@ def _ask(
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::hypothesis.errors.NonInteractiveExampleWarning")
-def test_no_request_is_an_error_of_the_server(tmp_path: Path) -> None:
-    folder = make_served(tmp_path)
-    app = application(Catalogue(find_entries([folder / "digits"]), 1 << 20), Limits(rate=0), TOKEN)
+def test_no_request_is_an_error_of_the_server(kept: Path) -> None:
+    app = application(Catalogue(find_entries([kept / "digits"]), 1 << 20), Limits(rate=0), TOKEN)
     with asking(app) as server:
         seen = ask_everything(server, {"Authorization": f"Bearer {TOKEN}"}, EXAMPLES)
     assert seen.keys() >= {"GET /health", "GET /runs", "GET /clients", "POST /predict", "POST /clients"}

@@ -50,7 +50,8 @@ def model_of(name: str) -> ClientModel:
     return ClientModel(task.module_with(task.weights), about, inputs, [str(label) for label in range(10)])
 
 
-@pytest.mark.parametrize("name", registry.built_in("models") if WHOLE else ["mlp"])
+@pytest.mark.skipif(not WHOLE, reason="part of make test-all")
+@pytest.mark.parametrize("name", registry.built_in("models"))
 def test_a_network_as_a_graph(name: str, tmp_path: Path) -> None:
     """Exported at a batch of 4, asked with 9; within 1e-5 of the largest logit."""
     runtime = pytest.importorskip("onnxruntime", reason="needs the extra onnx")
@@ -87,10 +88,9 @@ def test_one_graph_holds_all_clients(form: Any, tmp_path: Path, monkeypatch: pyt
         assert torch.allclose(found[client == place], expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.skipif(not WHOLE, reason="part of make test-all")
 def test_what_draws_random_numbers_is_no_graph(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime", reason="needs the extra onnx")
-    if not WHOLE:
-        pytest.skip("part of make test-all")
     made = run(fedcp(), mlp, people(("a", "b")), rounds=1, folder=tmp_path / "run", on="inline", baselines=False)
     with pytest.raises(PartitaError, match="other numbers"):
         export_models(made._loaded, tmp_path / "models", formats=["onnx"])

@@ -32,7 +32,7 @@ LEVELS = (
     "experiment",
     "runs",
     "report serving trackers",
-    "api",
+    "api web",
     "cli",
 )
 LEVEL = {room: level for level, line in enumerate(LEVELS) for room in line.split()}

@@ -139,3 +139,5 @@ def demo(
         for text in conclusions(study([run.folder for run in runs.values()])):
             terminal.say(f"\n{text}".replace(MINUS, "-"))
     try_report([run.folder for run in runs.values()], output / REPORT, tell=not as_json)
+    if not as_json:
+        terminal.tell(f"Try the models: pip install 'partita[serve]' && partita serve {output}")

@@ -20,6 +20,7 @@ from . import (
     predict,
     report,
     run,
+    serve,
     show,
     terminal,
     verify,
@@ -57,6 +58,7 @@ app.command()(guard.guard)
 app.command()(evaluate.evaluate)
 app.command()(report.report)
 app.command()(verify.verify)
+app.command()(serve.serve)
 app.command("list")(inform.list_)
 app.command()(inform.describe)
 app.command()(inform.demo)

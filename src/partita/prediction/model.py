@@ -171,14 +171,19 @@ class ClientModel(nn.Module):
         return self.answers(inputs, self.outputs(inputs, batch))
 
     def answers(self, inputs: Tensor, outputs: Tensor) -> Prediction:
-        """What logits of prepared inputs mean. Where the next word is predicted, that after the last word given."""
-        if self.kind == "regression":
-            return Prediction(outputs.reshape(len(outputs), -1).squeeze(-1).tolist(), None)
-        if self.kind == "next_word":
-            last = (inputs != PAD).sum(1).clamp(min=1) - 1
-            outputs = outputs[torch.arange(len(outputs)), last]
-        probabilities = outputs.softmax(-1)
-        return Prediction([self.classes[at] for at in probabilities.argmax(-1).tolist()], probabilities)
+        """What logits of prepared inputs mean."""
+        return prediction(inputs, outputs, self.classes, self.kind)
+
+
+def prediction(inputs: Tensor, outputs: Tensor, classes: Sequence[str], kind: Problem) -> Prediction:
+    """What logits of prepared inputs mean. Where the next word is predicted, that after the last word given."""
+    if kind == "regression":
+        return Prediction(outputs.reshape(len(outputs), -1).squeeze(-1).tolist(), None)
+    if kind == "next_word":
+        last = (inputs != PAD).sum(1).clamp(min=1) - 1
+        outputs = outputs[torch.arange(len(outputs)), last]
+    probabilities = outputs.softmax(-1)
+    return Prediction([classes[at] for at in probabilities.argmax(-1).tolist()], probabilities)
 
 
 def class_names(names: Sequence[str], count: int, labels: Tensor | None, inputs: Inputs) -> Sequence[str]:

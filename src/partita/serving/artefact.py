@@ -117,6 +117,10 @@ class Artefact:
         common = self._global_answering(client) if about.guarded else None
         return assemble(self._answering(client), about, self.inputs, self.classes(client), common)
 
+    def about(self, client: str | int) -> About:
+        """What the model of a client is."""
+        return self._about(client, True)
+
     def global_model(self) -> ClientModel:
         """The model that is the same for all."""
         first = self.clients[0]

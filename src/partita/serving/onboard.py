@@ -53,14 +53,14 @@ class Newcomer:
 def onboard(
     run: LoadedRun,
     name: str,
-    data: Path,
+    data: Path | Questions,
     *,
     test: Path | None = None,
     settings: Onboarding | None = None,
     validation: float = VALIDATION,
     label_column: str = "label",
 ) -> Newcomer:
-    """Train the personal part of a new client on a file with labels; the shared part stays as it is.
+    """Train the personal part of a new client on labelled samples; the shared part stays as it is.
 
     The share `validation` of the samples, rounded down, is held out for the guard.
     """
@@ -69,8 +69,8 @@ def onboard(
     if not 0 <= validation < 1:
         raise PartitaError(f"A share of {validation} for validation: it must be at least 0 and below 1.")
     settings = settings or Onboarding()
-    asked = read_questions(data, run.inputs, label_column)
-    classes, targets = _targets(run, asked, data)
+    asked = read_questions(data, run.inputs, label_column) if isinstance(data, Path) else data
+    classes, targets = _targets(run, asked, data if isinstance(data, Path) else "The request")
     facts, task = _network(run, len(classes))
     samples = Samples(run.inputs(asked.inputs), targets)
     order = torch.randperm(len(samples), generator=torch.Generator().manual_seed(run.experiment.seed))
@@ -97,7 +97,7 @@ def write_newcomer(run: LoadedRun, newcomer: Newcomer, folder: Path, *, force: b
     return folder
 
 
-def _targets(run: LoadedRun, asked: Questions, path: Path) -> tuple[tuple[str, ...], Tensor]:
+def _targets(run: LoadedRun, asked: Questions, path: Path | str) -> tuple[tuple[str, ...], Tensor]:
     """The classes that the client tells apart, and the right answers by their numbers."""
     if asked.answers is None:
         raise PartitaError(f"{path} has no labels. Give them as y of an .npz file, or as a column: --label-column.")

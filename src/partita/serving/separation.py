@@ -1,12 +1,11 @@
 """Can clients share one pass through the network? Where their models differ in a linear layer at the end alone."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from ..core.samples import Samples
 from ..core.task import Task
@@ -35,16 +34,25 @@ class Separation:
     def head(self, tensors: Tensors) -> Head:
         return tensors[self.weight], tensors[self.bias] if self.bias else None
 
-    def outputs(self, features: Tensor, heads: Sequence[Head]) -> list[Tensor]:
-        """The logits of each row by the head in its place; heads may have different numbers of outputs."""
-        wide = max((len(weight) for weight, _ in heads), default=0)
-        weights = torch.stack([F.pad(weight, (0, 0, 0, wide - len(weight))) for weight, _ in heads])
-        answers = torch.einsum("b...i,boi->b...o", features, weights)
-        found = []
-        for answer, (weight, bias) in zip(answers, heads, strict=True):
-            own = answer[..., : len(weight)]
-            found.append(own if bias is None else own + bias)
-        return found
+    def outputs(self, features: Iterable[Tensor], heads: Sequence[Head]) -> list[Tensor]:
+        """The logits of each client: its own head, applied to the features of its own inputs.
+
+        Heads may have different numbers of outputs. Those that are alike, of clients with as many inputs, are one
+        product of stacked matrices.
+        """
+        given = list(features)
+        groups: dict[tuple[torch.Size, torch.Size], list[int]] = {}
+        for at, (own, (weight, _)) in enumerate(zip(given, heads, strict=True)):
+            groups.setdefault((own.shape, weight.shape), []).append(at)
+        found: dict[int, Tensor] = {}
+        for (shape, _), members in groups.items():
+            rows = torch.stack([given[at].reshape(-1, shape[-1]) for at in members])
+            answers = torch.bmm(rows, torch.stack([heads[at][0] for at in members]).mT)
+            biases = [bias for at in members if (bias := heads[at][1]) is not None]
+            if biases:
+                answers += torch.stack(biases)[:, None]
+            found |= zip(members, answers.reshape(len(members), *shape[:-1], answers.shape[-1]), strict=True)
+        return [found[at] for at in range(len(given))]
 
 
 def separate(task: Task, shared: Tensors, personal: Collection[str], inputs: Inputs) -> Separation | None:

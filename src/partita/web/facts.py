@@ -21,7 +21,7 @@ class ClientFacts:
             self._scores["guarded"] = dict(zip(guard["clients"], guard["guarded"], strict=True))
         for name in ("global", "local"):
             if name in named:
-                self._scores[name] = named[name][0].scores(named[name][1])
+                self._scores[name] = named[name].run.scores(named[name].variant)
         if floor:
             self._scores["floor"] = dict(zip(floor["clients"], floor["score"], strict=True))
 

@@ -23,10 +23,13 @@ test: $(VENV)/test browser
 	$(BIN)/mypy
 	$(BIN)/pytest -n auto
 
-# Everything that takes longer: thousands of random networks, tests in the background of another job, and the faults.
+# Everything that takes longer: repetitions, thousands of random networks, every network as a graph, other instructions
+# of the processor, and the faults.
 test-all: test
+	$(BIN)/pytest -n auto -m slow
 	PARTITA_RAY_TOKEN=1 $(BIN)/pytest tests/simulation/test_ray.py
 	PARTITA_RANDOM_NETWORKS=5000 $(BIN)/pytest tests/engine/test_random_networks.py
+	PARTITA_ALL_GRAPHS=1 $(BIN)/pytest tests/serving/test_graphs.py
 	for capability in default avx2; do ATEN_CPU_CAPABILITY=$$capability $(BIN)/pytest -n auto || exit 1; done
 	$(MAKE) faults
 

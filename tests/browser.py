@@ -7,6 +7,7 @@ import select
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,16 +51,16 @@ class Browser:
                 return result
 
     def open(
-        self, path: Path, *, width: int = 1280, height: int = 900, scheme: str = "light", touch: bool = False
+        self, place: Path | str, *, width: int = 1280, height: int = 900, scheme: str = "light", touch: bool = False
     ) -> None:
-        """Load a file anew at that size and colour scheme."""
+        """Load a file or an address anew at that size and colour scheme."""
         self.problems.clear()
         self.requested.clear()
         self._loaded = False
         self.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=touch)
         self.ask("Emulation.setTouchEmulationEnabled", enabled=touch)
         self.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-        self.ask("Page.navigate", url=path.resolve().as_uri())
+        self.ask("Page.navigate", url=place if isinstance(place, str) else place.resolve().as_uri())
         while not self._loaded:
             self._next()
 
@@ -70,6 +71,36 @@ class Browser:
 
     def move(self, x: float, y: float) -> None:
         self.ask("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+
+    def drag(self, *points: tuple[float, float]) -> None:
+        """Press the mouse at the first point, move it along the others, and let go at the last."""
+        for place, (x, y) in enumerate(points):
+            kind = "mouseMoved" if place else "mousePressed"
+            self.ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1)
+        x, y = points[-1]
+        self.ask("Input.dispatchMouseEvent", type="mouseReleased", x=x, y=y, button="left", clickCount=1)
+
+    def click(self, selector: str) -> None:
+        """Click in the middle of an element, as a person does."""
+        x, y, *_ = self.box(selector)
+        self.drag((x, y))
+
+    def box(self, selector: str) -> tuple[float, float, float, float]:
+        """The middle, the width and the height of an element, which is brought into view."""
+        return tuple(
+            self.evaluate(
+                f"(() => {{ const one = document.querySelector({json.dumps(selector)});"
+                "one.scrollIntoView({block: 'center', behavior: 'instant'}); const box = one.getBoundingClientRect();"
+                "return [box.x + box.width / 2, box.y + box.height / 2, box.width, box.height] })()"
+            )
+        )
+
+    def wait(self, condition: str, seconds: float = LIMIT) -> None:
+        """Until an expression of the page is true."""
+        end = time.monotonic() + seconds
+        while not self.evaluate(condition):
+            assert time.monotonic() < end, f"{condition} was not true within {seconds} seconds"
+            time.sleep(0.02)
 
     def tap(self, x: float, y: float) -> None:
         self.ask("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])

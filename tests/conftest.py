@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,9 @@ import torch
 from hypothesis import settings
 
 torch.set_num_threads(1)
+# What is imported once is compiled once, whatever the environment says: many tests start processes of their own.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 # Most simulations here are over before a second process has begun; tests of processes say how many they want.
 os.environ["PARTITA_WORKERS"] = "1"
 # A shell starts what runs in the background without Ctrl-C, and the processes of tests would inherit that.

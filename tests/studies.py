@@ -246,6 +246,7 @@ def record(label: str = "fedper", **changes: Any) -> RunRecord:
         "commit_every": 1,
         "memory": 1,
         "baselines": None,
+        "baseline_tuning": True,
         "status": "done",
     }
     return RunRecord(**(known | changes))

@@ -102,10 +102,13 @@ from .evaluation.analyses.guard import guard as guard
 from .evaluation.analyses.inside_outside import inside_outside as inside_outside
 from .evaluation.analyses.labels import labels as labels
 from .evaluation.analyses.network import network as network
+from .evaluation.analyses.onboarding import onboarding as onboarding
 from .evaluation.analyses.similarity import similarity as similarity
 from .evaluation.analyses.without_head import without_head as without_head
+from .evaluation.analysis import Analysis as Analysis
 from .evaluation.scores import Record as Record, Summary as Summary
 from .models._adapters import with_adapters as with_adapters
+from .models._logits import Logits as Logits
 from .models.additive import additive as additive
 from .models.cnn4 import cnn4 as cnn4
 from .models.convnet3 import convnet3 as convnet3
@@ -125,11 +128,14 @@ from .models.resnet34 import resnet34 as resnet34
 from .models.resnet50 import resnet50 as resnet50
 from .models.split_input import split_input as split_input
 from .models.word_transformer import word_transformer as word_transformer
+from .prediction.model import ClientModel as ClientModel, Prediction as Prediction
 from .randomness import Moment as Moment
 from .servers.averaging import averaging as averaging
 from .servers.geometric_median import geometric_median as geometric_median
 from .servers.median import median as median
 from .servers.trimmed_mean import trimmed_mean as trimmed_mean
+from .serving.artefact import Artefact as Artefact, load_exported as load_exported
+from .serving.loaded import LoadedRun as LoadedRun, load as load
 from .signatures import configurable as configurable
 from .simulation.events import Event as Event, RoundEnded as RoundEnded
 from .simulation.executor import Executor as Executor

@@ -1,4 +1,4 @@
-"""What can go wrong, in the user's words."""
+"""Which errors and warnings does the package raise?"""
 
 import difflib
 import sys
@@ -8,19 +8,23 @@ from pathlib import Path
 
 
 class PartitaError(Exception):
-    """A set-up or a run that cannot go on; the message says what was given, what is known and the way out."""
+    """A set-up that is refused or a run that cannot continue. The message says what was given and how to fix it."""
+
+
+class ArgumentError(PartitaError, TypeError):
+    """An argument that a function does not take."""
 
 
 class DivergedError(PartitaError):
-    """A loss that is not a number."""
+    """A loss, weights or an update of a client that are not finite, or too large."""
 
 
 class DegenerateWarning(UserWarning):
-    """A set-up that runs, but is another method than its name says."""
+    """The set-up runs, but amounts to a different method than its name says."""
 
 
 class ShortcutWarning(UserWarning):
-    """A faster way to compute that gave other numbers than the reference. It is not used: results are right."""
+    """A fast route gave different numbers from the reference. It is not used, so the results are correct."""
 
 
 def warn(message: str, category: type[Warning] = DegenerateWarning) -> None:

@@ -1,4 +1,4 @@
-"""Is an optional dependency there? If not, the error says how to install it."""
+"""Is an optional dependency installed? If not, the error says how to install it."""
 
 from importlib import import_module
 from typing import Any

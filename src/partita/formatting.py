@@ -1,25 +1,35 @@
-"""How are numbers said? With a unit, and no more digits than they deserve."""
+"""How are numbers written for people? With a unit and a few significant digits."""
 
 from collections.abc import Sequence
 
 MINUS = "\N{MINUS SIGN}"
 NONE = "\N{EN DASH}"
-"""In a cell without a value."""
+"""Shown in a cell without a value."""
 
 
 def signed(value: float, digits: int) -> str:
-    """With its sign; what is rounded to nothing has none."""
+    """A number with its sign; one that rounds to zero has no sign."""
     rounded = round(value, digits)
     return f"{rounded + 0.0:.{digits}f}" if rounded == 0 else f"{rounded:+.{digits}f}".replace("-", MINUS)
 
 
 def plain(value: float) -> str:
-    """A number as on an axis: 0.25, 20, 1,500.
+    """A number as an axis shows it: 0.25, 20, 1,500.
 
     >>> [plain(number) for number in (0.30000000000000004, 20.0, 1500)]
     ['0.3', '20', '1,500']
     """
     return f"{value:,.4g}".replace("-", MINUS) if abs(value) < 1e4 else f"{value:,.0f}".replace("-", MINUS)
+
+
+def byte_unit(largest: float) -> tuple[str, float]:
+    """The unit for numbers of bytes up to the largest, and how many bytes it is.
+
+    >>> byte_unit(2.5e6), byte_unit(0)
+    (('MB', 1000000.0), ('B', 1.0))
+    """
+    units = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
+    return next(((unit, factor) for unit, factor in units if largest >= factor), ("B", 1.0))
 
 
 def byte_text(count: float) -> str:
@@ -28,10 +38,8 @@ def byte_text(count: float) -> str:
     >>> byte_text(0), byte_text(1234), byte_text(5.6e9)
     ('0 B', '1.23 kB', '5.6 GB')
     """
-    for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= factor:
-            return f"{count / factor:.3g} {unit}"
-    return f"{count:.0f} B"
+    unit, factor = byte_unit(count)
+    return f"{count:.0f} B" if unit == "B" else f"{count / factor:.3g} {unit}"
 
 
 def duration(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""Where do random numbers come from? From (seed, purpose, round, client), never from a stream held somewhere."""
+"""Where do random numbers come from? From (seed, purpose, round, client), never from a shared generator."""
 
 import hashlib
 from collections.abc import Iterator
@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 import torch
 
+CPU = torch.device("cpu")
+
 
 def derive(seed: int, purpose: str, *key: int) -> int:
-    """A seed of its own for each purpose, round and client."""
+    """A separate seed for each purpose, round and client."""
     text = repr((seed, purpose, *key)).encode()
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
@@ -19,17 +21,24 @@ def generator(seed: int, purpose: str, *key: int) -> torch.Generator:
 
 
 @contextmanager
-def seeded(seed: int, purpose: str, *key: int) -> Iterator[None]:
-    """Within, torch's global generator (dropout, initialisation) is a function of the arguments; outside, untouched."""
-    with torch.random.fork_rng(devices=[]):
-        # Not torch.manual_seed: that would reseed other devices too, and for good.
+def seeded(seed: int, purpose: str, *key: int, device: torch.device = CPU) -> Iterator[None]:
+    """Inside the context, torch's global generators depend on the arguments alone; afterwards they are as they were.
+
+    They are those of the CPU and, where it is another one, of `device`.
+    """
+    others = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=others):
+        # torch.manual_seed would reseed other devices too, and not restore them.
         torch.default_generator.manual_seed(derive(seed, purpose, *key))
+        for other in others:
+            with torch.cuda.device(other):
+                torch.cuda.manual_seed(derive(seed, purpose, *key))
         yield
 
 
 @dataclass(frozen=True)
 class Moment:
-    """Where a run is: rounds, epochs and steps count from 0."""
+    """How far a run has come: rounds, epochs and steps, counted from 0."""
 
     round: int = 0
     rounds: int = 1

@@ -16,7 +16,7 @@ def network_name(name: str) -> str:
 
 
 def only(tensors: Mapping[str, Tensor], names: Collection[str]) -> Tensors:
-    """The tensors of these names, in the order of the tensors: a set of names has none that lasts."""
+    """The tensors with these names, in the order of `tensors`: the order of a set differs between processes."""
     return {name: tensor for name, tensor in tensors.items() if name in names}
 
 
@@ -25,5 +25,5 @@ def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> Tensors:
 
 
 def under(prefix: str, tensors: Mapping[str, Tensor]) -> Tensors:
-    """The tensors below a prefix, without it: the inverse of `prefixed`."""
+    """The tensors under a prefix, with the prefix removed: the inverse of `prefixed`."""
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

@@ -15,9 +15,9 @@ from partita.data import arrays
 from partita.data.arrays import load_npz
 from partita.data.sources._files import Tree, read_bytes, read_tar, unpacked
 from partita.data.sources._pickles import load_pickled_npz
-from partita.data.sources._tables import rows_of
 from partita.data.sources.movielens import movielens
 from partita.data.sources.tiny_imagenet import tiny_imagenet
+from partita.data.tables import rows_of
 from partita.errors import PartitaError
 
 ZEROS = bytes(4 << 20)

@@ -6,7 +6,6 @@ import importlib.util
 import os
 import shutil
 import struct
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -103,12 +102,8 @@ def duplicates(pool: Pool) -> int:
 
 def test_cifar10(export: Export) -> None:
     export("cifar10")
-    began = time.perf_counter()
     pool = cifar10()
     made = federate(pool, dirichlet(clients=20))
-    took = time.perf_counter() - began
-    print(f"CIFAR-10 among 20 clients: ready in {took:.1f} s")
-    assert took < 20
     assert (len(made), made.classes, made.shape, sum(made.sizes) > 30_000) == (20, 10, (3, 32, 32), True)
     assert sizes(pool) == (50_000, 10_000)
     assert torch.bincount(pool.targets).tolist() == [6000] * 10

@@ -207,3 +207,24 @@ def test_a_chain_of_one_mode_is_not_used_in_another() -> None:
     task.evaluate_()
     [again] = engine(phase, [client], [tensors])
     assert difference(first, again) == 0
+
+
+class Counting(nn.Module):
+    """Answers by how often it was called."""
+
+    calls: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros((), dtype=torch.float64))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        self.calls += 1
+        return inputs * self.calls
+
+
+def test_a_forward_of_its_own_is_no_reason_to_warn() -> None:
+    """A copy of the network would still call the original, whose count goes on."""
+    task = Task(nn.Sequential(nn.Linear(4, 3), Counting()).double())
+    replaced_forward(task.module.get_submodule("1"))
+    agree(task, PHASES["by hand"])

@@ -32,7 +32,7 @@ from partita.engine.fast import FastEngine
 from partita.engine.features import Features
 from partita.engine.prefix import Tail, tail_of
 from partita.engine.shortcuts import ALL, Shortcut
-from partita.evaluation.scores import measure, measure_all
+from partita.evaluation.measurement import measure, measure_all
 from partita.evaluation.variants import Variant
 from partita.simulation import jobs
 from partita.simulation.result import Result

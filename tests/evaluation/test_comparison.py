@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from partita.errors import PartitaError
-from partita.evaluation.comparison import Comparison, Difference, Scores, compare, holm, paired_test
+from partita.evaluation.comparison import Comparison, Difference, Scores, compare
+from partita.evaluation.significance import holm, paired_test
 from partita.report.tables import Form, comparison_text
 
 # Two seeds and two clients: the differences are 0.1 and 0.0 in seed 0, 0.2 and 0.1 in seed 1.

@@ -27,6 +27,7 @@ from partita.simulation.events import Analysed, OnEvent, ignore
 from studies import SETTINGS, keep, made
 
 ASKED = ["finetuning", "without_head", "inside_outside", "similarity", "embedding"]
+"""Without onboarding, which is about clients that never train."""
 SHORT: dict[str, Any] = {
     **SETTINGS,
     "data": {"name": "digits", "split": {"name": "iid", "clients": 4}},
@@ -67,7 +68,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_file_declares_one_analysis() -> None:
-    assert list(declared("asked")) == ASKED
+    assert list(declared("asked")) == [*ASKED, "onboarding"]
     assert set(declared("start")) == {"floor", "labels", "network"}
     assert set(declared("end")) == {"guard"}
     assert sorted(declared()) == registry.names("analyses")
@@ -86,7 +87,7 @@ def test_every_section_that_an_analysis_names_is_there() -> None:
 def test_settings_are_taken_by_those_who_know_them() -> None:
     chosen = choose_analyses(["finetuning", "similarity"], {"clients": 3, "epochs": 2})
     assert [each.name for each in chosen] == ["finetuning", "similarity"]
-    assert [each.name for each in choose_analyses(None, {"epochs": 2})] == ASKED
+    assert [each.name for each in choose_analyses(None, {"epochs": 2})] == [*ASKED, "onboarding"]
     with pytest.raises(PartitaError, match="None of the analyses takes lr: similarity takes clients, samples"):
         choose_analyses(["similarity"], {"lr": 0.1})
     with pytest.raises(PartitaError, match=r"Unknown analysis 'finetunin'\. Did you mean 'finetuning'"):
@@ -104,7 +105,7 @@ def test_all_that_applies_is_found_and_kept(done: Path) -> None:
         seen.append((event.analysis, event.done, event.total))
 
     found = look(done, on_event=on_event)
-    assert found.left_out == {}
+    assert found.left_out.keys() == {"onboarding"}
     assert list(found.found) == ASKED
     kept = read_run(done).analyses
     assert {name: kept[name] for name in ASKED} == json.loads(json.dumps(found.found, allow_nan=False))
@@ -144,10 +145,12 @@ def test_how_much_is_looked_at_is_a_setting(tmp_path: Path) -> None:
         look(tmp_path / "run", [finetuning(clients=0)])
 
 
+@pytest.mark.filterwarnings("ignore:.*with test samples mostly of classes")
 def test_what_does_not_apply_says_why(tmp_path: Path) -> None:
     run(tmp_path / "run", data={"name": f"{__name__}:numbers", "split": {"name": "quantity", "clients": 4}})
     found = look(tmp_path / "run")
     assert found.found.keys() == {"finetuning", "similarity"}
+    assert "no newcomers" in found.left_out.pop("onboarding")
     assert set(found.left_out.values()) == {"numbers has no classes."}
     assert "labels" not in read_run(tmp_path / "run").analyses
     with pytest.raises(PartitaError, match="embedding does not apply: numbers has no classes"):

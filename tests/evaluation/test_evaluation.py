@@ -16,7 +16,7 @@ from partita.algorithms.fedper import fedper
 from partita.core.objectives import Measures, classification
 from partita.errors import PartitaError
 from partita.evaluation.scores import QUANTILES, Record, quantile, summarize
-from partita.runs.gains import gains_over
+from partita.runs.gains import Beside, gains_over
 from partita.runs.stored import StoredRun
 from partita.simulation.result import Result
 from partita.simulation.simulate import simulate
@@ -99,7 +99,7 @@ def test_shares_agree_with_numpy(metric: str, clients: list[tuple[int, int, int]
     own_run, other_run = (
         run(records(list(zip(count.tolist(), right.tolist(), strict=True)), metric), metric) for right in (own, other)
     )
-    found = gains_over(own_run, {"other": (other_run, None)})["other"]
+    found = gains_over(own_run, {"other": Beside(other_run)})["other"]
     worse = own < other if metric == "accuracy" else own > other
     assert list(found.hurt) == np.flatnonzero(worse).tolist()
     assert found.share == pytest.approx(np.mean(worse))
@@ -175,6 +175,6 @@ def test_clients_of_one_class_and_of_one_sample() -> None:
 def test_gains_are_paired_by_client() -> None:
     """From 1 / 2 to 3 / 4 and from 1 to 1 / 2; the third is in one run alone."""
     own, other = run(records([(4, 3), (2, 1)])), run(records([(4, 2), (2, 2), (5, 1)]))
-    found = gains_over(own, {"other": (other, None)})["other"]
+    found = gains_over(own, {"other": Beside(other)})["other"]
     assert (found.clients, found.gains, found.hurt) == ((0, 1), (0.25, -0.5), (1,))
     assert [own.sample_counts[1][client] for client in found.clients] == [4, 2]

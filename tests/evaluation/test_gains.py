@@ -13,7 +13,7 @@ from partita.evaluation.gains import Gain, by_rank, gain
 from partita.evaluation.metric import Metric
 from partita.evaluation.scores import Record
 from partita.evaluation.variants import Variant
-from partita.runs.gains import gains_over
+from partita.runs.gains import Beside, gains_over
 from partita.runs.stored import StoredRun
 from partita.runs.target import Spent, reached
 from partita.simulation.traffic import Traffic
@@ -37,7 +37,7 @@ def run(
 
 
 def gain_between(own: StoredRun, other: StoredRun, variant: Variant | None = None) -> Gain:
-    return gains_over(own, {"other": (other, variant)})["other"]
+    return gains_over(own, {"other": Beside(other, variant)})["other"]
 
 
 def test_gains_by_hand() -> None:

@@ -110,7 +110,7 @@ def test_what_is_not_given_is_as_in_the_defaults() -> None:
         ({"choice": "fats"}, "choice: Unknown value 'fats'. Did you mean 'fast'?"),
         ({"batching": {"size": "big"}}, "batching.size: 'big' is not a whole number"),
         ({"batching": {"sise": 3}}, "Did you mean 'size'?"),
-        ({"batching": 3}, "batching: 3 is not"),
+        ({"batching": "large"}, "batching: 'large' is not the size of a batch. For example: batching.size = 32."),
         ({"optimizer": 0.1}, "optimizer: 0.1 is not an optimizer. For example: optimizer.lr = 0.1"),
         ({"optimizer": {"lr": "high"}}, "optimizer.lr: 'high' is not a number"),
         ({"optimizer": {"name": "adm", "lr": 0.1}}, "Did you mean 'adam'?"),

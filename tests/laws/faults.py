@@ -126,7 +126,7 @@ FAULTS = (
     Fault(
         "decay left out of the step in place",
         "engine/steps.py",
-        "weight_decay=decay,",
+        "weight_decay=descent.decay,",
         "weight_decay=0.0,",
         "engine/test_fast.py",
     ),
@@ -139,14 +139,14 @@ FAULTS = (
     ),
     Fault(
         "statistics of the module not taken back",
-        "engine/fast.py",
+        "engine/training.py",
         "if name in sources}",
         "if name not in sources}",
         "engine/test_fast.py",
     ),
     Fault(
         "a network that gave its weights away holds whatever was freed",
-        "engine/fast.py",
+        "engine/training.py",
         "tensor.data = torch.zeros_like(values)",
         "tensor.data = torch.empty_like(values)",
         "laws/test_laws.py",
@@ -175,8 +175,8 @@ FAULTS = (
     Fault(
         "decay of a client that has no step to make",
         "engine/stacked.py",
-        "1 - self.decays[name] * active",
-        "1 - self.decays[name] * torch.ones_like(active)",
+        "shrinkage * active)",
+        "shrinkage * torch.ones_like(active))",
         "engine/test_stacked.py",
     ),
     Fault(
@@ -196,13 +196,13 @@ FAULTS = (
     Fault(
         "a client given the features of another",
         "engine/features.py",
-        "        if client in self._of:\n            return self._of[client]",
-        "        if self._of:\n            return next(iter(self._of.values()))",
+        "        if client in self._kept:\n            return self._kept[client]",
+        "        if self._kept:\n            return next(iter(self._kept.values()))",
         "engine/test_prefix.py",
     ),
     Fault(
         "every model measured with the first one's head",
-        "evaluation/scores.py",
+        "evaluation/measurement.py",
         "partial(answer, own)",
         "partial(answer, next(iter(models.values())))",
         "engine/test_prefix.py",

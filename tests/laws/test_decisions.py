@@ -1,11 +1,12 @@
 """What is decided while a method runs: which part is personal, and what a client counts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
 import torch
 from torch import Tensor
+from typing_extensions import Unpack
 
 from partita.algorithms.fedavg import fedavg
 from partita.algorithms.fedper import fedper
@@ -25,8 +26,12 @@ from partita.experiment.describe import describe
 from partita.randomness import Moment
 from partita.servers.averaging import averaging
 from partita.servers.median import median
+from partita.simulation.executors.inline import inline
+from partita.simulation.experiment import Options
 from partita.simulation.result import Result
-from partita.simulation.simulate import Checkpoint, participants, simulate
+from partita.simulation.rounds import Checkpoint, rounds as rounds_of
+from partita.simulation.setup import Setup
+from partita.simulation.simulate import experiment_of, simulate
 from partita.tensors import Tensors
 from toys import Scalars, half_squared_error, repeated, small_federation, small_network, squared_error_measure
 
@@ -55,19 +60,22 @@ PERSONAL_LAYER = replace(fedavg(), shared=NETWORK & ~DECIDED, decide=most_disagr
 """FedAvg in the first round, then what FedPer does, with the layer that turned out to be personal."""
 
 
-def run(algorithm: Algorithm, rounds: int = 3, workers: int = 1, start: Result | None = None) -> Result:
-    return simulate(
-        algorithm,
-        small_network(),
-        DATA,
-        rounds=rounds,
-        seed=SEED,
-        participation=0.5,
-        batching=Batching(4),
-        workers=workers,
-        start=Checkpoint(1, start.state, start.records, start.traffic) if start else None,
-        own=dict(start.own) if start else None,
-    )
+OPTIONS: Options = {"rounds": 3, "seed": SEED, "participation": 0.5, "batching": Batching(4)}
+
+
+def run(algorithm: Algorithm, rounds: int = 3, on: str = "inline") -> Result:
+    options: Options = {**OPTIONS, "rounds": rounds}
+    return simulate(algorithm, small_network(), DATA, on=on, **options)
+
+
+def resumed(
+    algorithm: Algorithm, start: Tensors, own: Mapping[int, Tensors], **options: Unpack[Options]
+) -> tuple[Tensors, dict[int, Tensors]]:
+    """The server's and the clients' states after rounds 2 and 3, from those after round 1."""
+    experiment = experiment_of(algorithm, small_network(), DATA, {**OPTIONS, **options})
+    setup, states = Setup.of(experiment, experiment.stages[0], experiment.weights), dict(own)
+    *_, last = rounds_of(setup, inline(), states, Checkpoint(1, start))
+    return last.state, states
 
 
 def decided(result: Result) -> set[str]:
@@ -83,7 +91,7 @@ def test_the_choice_is_made_after_the_first_round_and_stays() -> None:
     assert decided(first) == decided(third)
     assert decided(first) in [set(unit) for unit in third.task.network.units]
     assert all(not own for own in first.own.values()), "before the choice nothing is personal"
-    chosen = {client for number in (1, 2) for client in participants(len(DATA), 0.5, Moment(number, 3, SEED))}
+    chosen = {client for number in (1, 2) for client in third.setup.participants(third.setup.moment(number))}
     assert {client for client, own in third.own.items() if own} == chosen
     assert all(set(third.own[client]) == decided(third) for client in chosen)
 
@@ -107,30 +115,16 @@ def test_the_rest_is_what_fedper_does_from_there() -> None:
     assert decided(third) == {"head.weight", "head.bias"}
     shared = {name: tensor for name, tensor in first.state.items() if "head" not in name}
     weights = first.task.weights | {n: t for n, t in first.state.items() if not n.startswith("decided/")}
-    other = simulate(
-        fedper(epochs=1, optimizer=SGD(0.1)),
-        small_network(),
-        DATA,
-        rounds=3,
-        seed=SEED,
-        participation=0.5,
-        batching=Batching(4),
-        weights=weights,
-        start=Checkpoint(1, shared, (), ()),
-    )
-    assert all(torch.equal(other.state[name], third.state[name]) for name in other.state)
-    assert all(same(other.own[client], third.own[client]) for client in other.own)
+    state, own = resumed(fedper(epochs=1, optimizer=SGD(0.1)), shared, {}, weights=weights)
+    assert all(torch.equal(state[name], third.state[name]) for name in state)
+    assert all(same(own[client], third.own[client]) for client in own)
 
 
 def test_the_choice_survives_an_interruption_and_travels_to_workers() -> None:
-    whole, resumed, apart = (
-        run(PERSONAL_LAYER),
-        run(PERSONAL_LAYER, start=run(PERSONAL_LAYER, rounds=1)),
-        run(PERSONAL_LAYER, workers=2),
-    )
-    for other in (resumed, apart):
-        assert same(whole.state, other.state)
-        assert all(same(whole.own[client], other.own[client]) for client in whole.own)
+    first, whole, apart = run(PERSONAL_LAYER, rounds=1), run(PERSONAL_LAYER), run(PERSONAL_LAYER, on="processes:2")
+    for state, own in (resumed(PERSONAL_LAYER, first.state, first.own), (apart.state, apart.own)):
+        assert same(whole.state, state)
+        assert all(same(whole.own[client], own[client]) for client in whole.own)
 
 
 def test_the_choice_may_change_every_round() -> None:
@@ -185,11 +179,11 @@ def test_clients_may_upload_what_they_count() -> None:
         rounds=1,
         batching=Batching(1),
         loss=half_squared_error,
-        measured_by=squared_error_measure,
+        measure=squared_error_measure,
     )
     assert result.state["w"].item() == pytest.approx(1.8)
 
 
 def test_uploaded_weights_need_a_method_that_computes_them() -> None:
-    with pytest.raises(PartitaError, match=r"has no weight, for the algorithm computes none \(Algorithm.weight\)"):
+    with pytest.raises(PartitaError, match=r"has no weight, because the algorithm computes none \(Algorithm.weight\)"):
         run(with_server(fedavg(), averaging(weights="uploaded")))

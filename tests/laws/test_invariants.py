@@ -37,7 +37,7 @@ from partita.core.selectors import BODY, HEAD, INPUT, NORM, Selector, last_block
 from partita.core.server import Update, Weights, pseudo_gradient
 from partita.core.task import Task
 from partita.engine.reference import run_phase
-from partita.evaluation.scores import measure
+from partita.evaluation.measurement import measure
 from partita.randomness import Moment
 from partita.servers.averaging import averaging
 from partita.simulation.samplers import Fraction

@@ -31,7 +31,7 @@ from partita.core.samples import Samples
 from partita.core.task import Task
 from partita.data.federation import Federation
 from partita.engine.reference import run_phase
-from partita.evaluation.scores import measure
+from partita.evaluation.measurement import measure
 from partita.randomness import Moment
 from partita.simulation.result import Result
 from partita.simulation.samplers import Fraction

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from package.test_package import LEVEL, LEVELS, MODULES, ROOT, own_imports
+from package.test_package import LEVEL, LEVELS, MODULES, ROOT, TEXTS, own_imports
 
 DESIGN = Path(__file__).resolve().parents[2] / "docs" / "design.md"
 GROUND = LEVELS[0].split()
@@ -53,6 +53,11 @@ def test_the_levels_are_told_in_one_line() -> None:
     assert told in " ".join(DESIGN.read_text(encoding="utf-8").split())
 
 
+@pytest.mark.parametrize("name", MODULES)
+def test_no_file_is_long(name: str) -> None:
+    assert len(TEXTS[name].splitlines()) <= 300
+
+
 @pytest.mark.parametrize(
     ("file", "name"),
     [
@@ -62,6 +67,10 @@ def test_the_levels_are_told_in_one_line() -> None:
         ("algorithms/fedper.py", "fedper"),
         ("servers/averaging.py", "averaging"),
         ("data/sources/digits.py", "digits"),
+        ("data/splits/dirichlet.py", "dirichlet"),
+        ("models/mlp.py", "mlp"),
+        ("simulation/executors/inline.py", "inline"),
+        ("evaluation/analyses/similarity.py", "similarity"),
         ("report/sections/cost.py", "cost"),
     ],
 )

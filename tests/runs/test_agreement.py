@@ -15,10 +15,11 @@ from hypothesis import given, settings, strategies as st
 import partita
 from partita.evaluation.metric import Metric
 from partita.formatting import MINUS, NONE
+from partita.report.method import Method, Replica
 from partita.report.report import report
 from partita.report.sections.cost import cost
 from partita.report.sections.headline import headline as headline_of
-from partita.report.study import Method, Replica, Study, study
+from partita.report.study import Study, study
 from partita.runs.gains import gains_of
 from partita.runs.scores import scores_of
 from partita.runs.stored import read_run
@@ -32,7 +33,8 @@ def rows(folder: Path, of: str) -> list[list[str]]:
     """Cells of a table of the report, by its label."""
     text = report(study([folder]))
     [found] = re.findall(rf'aria-label="{of}">(.*?)</table>', text)
-    return [re.findall("<t[hd][^>]*>([^<]*)</t[hd]>", row) for row in re.findall("<tr>(.*?)</tr>", found)]
+    cells = (re.findall("<t[hd][^>]*>(.*?)</t[hd]>", row) for row in re.findall("<tr>(.*?)</tr>", found))
+    return [[re.sub("<[^>]*>", "", cell) for cell in row] for row in cells]
 
 
 def headline(folder: Path, row: str, metric: str = "accuracy") -> dict[str, str]:
@@ -55,12 +57,13 @@ def test_a_true_run_is_told_alike(tmp_path: Path, told: Callable[..., str]) -> N
     for each in gains:
         [line] = re.findall(rf"^{each.over} .*$", printed, re.MULTILINE)
         macro, gain, _, hurt = re.split(r"\s{2,}", line.strip())[1:]
-        assert hurt.startswith(f"{len(each.hurt)} of 8 ")
+        assert hurt == each.hurt_text
+        assert hurt.startswith(f"{len(each.hurt)} of 8 ({len(each.surely)} surely)")
         name = each.over if each.over == "floor" else f"{each.over} (baseline)"
         assert headline(folder, name)["mean ± over clients"].split()[0] == macro.removesuffix(" %")
         if each.over != "floor":
             assert own[f"gain over {each.over}"].replace(MINUS, "-") == gain
-            assert own[f"hurt, against {each.over}"] == f"{len(each.hurt)} of 8"
+            assert own[f"hurt, against {each.over}"] == each.hurt_text
             assert f"Who is worse than {each.over} ({len(each.hurt)})" in report(study([folder]))
 
 
@@ -90,8 +93,9 @@ def test_whatever_the_scores(metric: str, percents: list[tuple[int, int]], blurr
     hurt = [client for client, each in enumerate(better) if each < 0]
     assert list(gain.hurt) == hurt
     assert method.hurt_count("local") == (len(hurt), len(better))
-    assert shown["hurt, against local"] == f"{len(hurt)} of {len(better)}"
-    assert worst[1].startswith(f"{len(hurt)} of {len(better)} (")
+    surely = "" if metric == "RMSE" else f" ({len(gain.surely)} surely)"
+    assert set(gain.surely) <= set(hurt)
+    assert shown["hurt, against local"] == worst[1] == f"{len(hurt)} of {len(better)}{surely}"
     mean = sum(better) / len(better) / 100
     assert gain.mean == pytest.approx(mean, abs=1e-12)
     assert method.mean_gain("local") == pytest.approx(mean, abs=1e-12)
@@ -108,8 +112,8 @@ def test_an_error_that_is_larger_in_its_last_bits_hurts_nobody(tmp_path: Path) -
     assert (gain.gains[0], gain.hurt) == (0.0, (1,))
     shown = headline(tmp_path / "run", "fedper", "RMSE")
     assert (shown["gain over local"], shown["hurt, against local"]) == ("+0.067", "1 of 3")
-    assert rows(tmp_path / "run", "Clients hurt")[1] == ["fedper", "1 of 3 (33 %)"]
-    assert "1 of 3 are worse off, 1 equal." in report(study([tmp_path / "run"]))
+    assert rows(tmp_path / "run", "Clients hurt")[1] == ["fedper", "1 of 3"]
+    assert "hurt: 1 of 3, 1 equal" in report(study([tmp_path / "run"]))
 
 
 def test_a_target_is_reached_alike(tmp_path: Path, told: Callable[..., str]) -> None:
@@ -144,8 +148,8 @@ def test_a_baseline_on_other_clients_is_no_baseline(tmp_path: Path, told: Callab
     floor = {"clients": [0], "score": [0.2], "micro": 0.2, "macro": 0.2}
     run = write_run(tmp_path / "run", {1: [0.5, 0.4]}, analyses={"baselines": NAMED, "floor": floor})
     assert [each.over for each in gains_of(read_run(run))] == ["floor"]
-    assert re.search("No local: .* have other clients: data or division differ", told("show", str(run)))
-    assert "have other clients" in report(study([run]))
+    assert re.search("No local: .* have different clients: their data or division differ", told("show", str(run)))
+    assert "have different clients" in report(study([run]))
 
 
 def test_a_floor_is_that_of_the_clients_that_were_tested(tmp_path: Path) -> None:
@@ -179,7 +183,7 @@ def test_bytes_of_a_round_are_the_same_throughout(tmp_path: Path) -> None:
     method = Method("fedper", 0, (Replica(one, "before_local"), Replica(three, "before_local")), ({}, {}))
     found = Study(Metric("accuracy"), (method,))
     assert (one.bytes_per_round + three.bytes_per_round) / 2 == 200
-    assert "<td>200 B</td>" in headline_of(found).html
+    assert "<td><span>200 B</span></td>" in headline_of(found).html
     assert "<td>67 B</td><td>133 B</td>" in cost(found).html
 
 

@@ -1,43 +1,51 @@
 """Baselines beside every result: made once, used again, and gains over them client by client."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import Result
 from hypothesis import given, strategies as st
+from typer.testing import CliRunner
 
-from partita import registry
+from partita.algorithms.fedavg import fedavg
+from partita.algorithms.local import local
+from partita.cli.main import app
 from partita.core.algorithm import Algorithm
 from partita.core.optimizers import SGD, adagrad, adam, yogi
-from partita.core.phases import Phase, Stage
 from partita.core.schedules import DECAY
 from partita.core.selectors import HEAD, WEIGHTS
 from partita.errors import PartitaError
 from partita.evaluation.gains import gain
 from partita.evaluation.metric import Metric
-from partita.experiment.description import describe_experiment, optimizer_settings
+from partita.experiment.description import optimizer_settings
 from partita.experiment.files import make
 from partita.experiment.settings import convert
+from partita.report.conclusion import conclusions
+from partita.report.report import report
+from partita.report.study import study
 from partita.runs import database, reuse
-from partita.runs.baselines import Baseline, add_baselines, baselines_of
+from partita.runs.baselines import add_baselines, epochs_of, local_epochs, protocol
 from partita.runs.complete import complete
 from partita.runs.database import BusyError, lock
 from partita.runs.folders import BESIDE, find_runs
-from partita.runs.gains import gains_of
+from partita.runs.gains import gains_of, named_baselines, remarks
 from partita.runs.reuse import folder_for, session_for
 from partita.runs.session import Session
 from partita.runs.store import Store
 from partita.runs.stored import read_run
+from partita.runs.tuning import Tried, best, tried_rates
 from partita.simulation.events import Event, OnEvent, RoundEnded, Waiting, ignore
 from partita.simulation.executors.inline import inline
 from partita.simulation.experiment import Experiment
 from partita.simulation.simulate import run_stages
 from runs.kept import record_of, rounds_told, start, stop_after
+from studies import write_run
 
 SETTINGS: dict[str, Any] = {
     "algorithm": {"name": "fedper", "epochs": 2, "optimizer": {"lr": 0.05}},
@@ -49,8 +57,10 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def baselines_for(**changes: Any) -> list[Baseline]:
-    return baselines_of(make({**SETTINGS, **changes}))
+def candidate(method: Any = local, rate: float = 0.1, **changes: Any) -> Experiment:
+    """What is tried as a baseline of a run with these settings."""
+    given = make({**SETTINGS, **changes})
+    return replace(protocol(given), algorithm=method(epochs=epochs_of(given.algorithm), optimizer=SGD(rate)))
 
 
 def completed(folder: Path, on_event: OnEvent = ignore) -> None:
@@ -66,77 +76,58 @@ def added(folder: Path, place: Path | None = None) -> list[dict[str, str]]:
 # Which baselines.
 
 
-def test_baselines_have_the_settings_of_the_run() -> None:
-    chosen = make({**SETTINGS, "seed": 3, "server": {"weights": "uniform"}, "oracle_validation": True})
-    alone, together = baselines_of(chosen)
-    assert (alone.name, together.name) == ("local", "finetune")
-    for each in (alone.experiment, together.experiment):
-        assert each.model is chosen.model
-        assert each.data is chosen.data
-        assert (each.rounds, each.seed, each.participation) == (2, 3, chosen.participation)
-        assert not each.oracle_validation, "baselines have no use for validation data"
-        assert each.evaluate_every == 0
-    described = describe_experiment(alone.experiment)
-    assert described["algorithm"] == {"name": "local", "epochs": 2, "optimizer": {"name": "sgd", "lr": 0.05}}
-    assert described["data"] == describe_experiment(chosen)["data"]
-    assert alone.experiment.server is None
-    assert together.experiment.server is chosen.server is not None
-    assert describe_experiment(together.experiment)["algorithm"] == {
-        "name": "finetune",
-        "epochs": 5,
-        "optimizer": {"name": "sgd", "lr": 0.05},
-        "on": {"name": "fedavg", "epochs": 2, "optimizer": {"name": "sgd", "lr": 0.05}},
-        "part": None,
-        "penalty": None,
-    }
+def test_baselines_have_the_protocol_of_the_run_and_none_of_the_methods_choices() -> None:
+    changes = {"seed": 3, "server": {"weights": "uniform"}, "oracle_validation": True}
+    chosen = make({**SETTINGS, **changes, "pretrain": {"algorithm": "fedavg", "rounds": 3}})
+    found = protocol(chosen)
+    assert found.data is chosen.data
+    assert (found.model, found.seed, found.participation, found.batching) == (
+        chosen.model,
+        3,
+        chosen.participation,
+        chosen.batching,
+    )
+    assert (found.rounds, found.pretrain, found.server) == (5, None, None), "pretraining counts as rounds"
+    assert not found.oracle_validation
+    assert found.evaluate_every == 0
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "epochs", "rate", "tuned", "tuning_rate"),
+    ("algorithm", "epochs", "counted"),
     [
-        ("fedper", 4, 0.01, 5, 0.01),
-        ("fedbabu", 10, 0.1, 5, 0.001),
-        ({"name": "flayer", "on": {"name": "fedper", "epochs": 3}}, 3, 0.01, 5, 0.01),
-        ({"name": "finetune", "epochs": 7, "on": "fedalt"}, 1, 0.1, 7, 0.001),
-        ({"name": "fedprox", "on": {"name": "finetune", "epochs": 2}}, 1, 0.1, 2, 0.001),
-        ({"name": "server_update", "epochs": 9, "on": "fedper"}, 4, 0.01, 5, 0.01),
-        ("pfedme", 1, 0.1, 5, 0.1),
+        ("fedper", 4, 4),
+        ("fedbabu", 10, 10),
+        ({"name": "fedalt", "epochs": 3}, 3, 4),
+        ({"name": "flayer", "on": {"name": "fedper", "epochs": 3}}, 3, 3),
+        ({"name": "finetune", "epochs": 7, "on": "fedavg"}, 1, 1),
+        ("pfedme", 1, None),
     ],
     ids=str,
 )
-def test_they_train_as_the_method_does(
-    algorithm: object, epochs: int, rate: float, tuned: int, tuning_rate: float
+def test_they_have_the_local_epochs_of_the_method(algorithm: object, epochs: int, counted: int | None) -> None:
+    made = convert(Algorithm, algorithm, "algorithm")
+    assert epochs_of(made) == epochs
+    assert local_epochs(made) == counted
+
+
+@pytest.mark.parametrize(
+    ("scores", "tried", "chosen"),
+    [
+        ({0.03: 0.5, 0.1: 0.7, 0.3: 0.6}, [0.03, 0.1, 0.3], 0.1),
+        ({0.03: 0.5, 0.1: 0.6, 0.3: 0.7, 1.0: 0.2}, [0.03, 0.1, 0.3, 1.0], 0.3),
+        ({0.01: 0.8, 0.003: 0.7, 0.03: 0.7, 0.1: 0.6, 0.3: None}, [0.003, 0.01, 0.03, 0.1, 0.3], 0.01),
+        ({0.03: 0.7, 0.1: 0.7, 0.3: 0.7}, [0.03, 0.1, 0.3], 0.1),
+        ({0.03: None, 0.1: None, 0.3: None}, [0.03, 0.1, 0.3], 0.1),
+    ],
+)
+def test_a_grid_grows_where_its_best_is_at_an_end(
+    scores: dict[float, float | None], tried: list[float], chosen: float
 ) -> None:
-    chosen, tuning = (each.experiment.algorithm for each in baselines_for(algorithm=algorithm))
-    assert chosen.settings["epochs"] == epochs
-    assert descent(chosen.phases[0]).lr == rate
-    on = tuning.settings["on"]
-    assert isinstance(on, Algorithm)
-    assert repr(on.phases) == repr(chosen.phases)
-    assert tuning.settings["epochs"] == tuned
-    assert descent(tuning.finetune[0]).lr == tuning_rate
-    assert str(descent(tuning.finetune[0]).schedule) == "constant"
-
-
-def descent(stage: Stage) -> SGD:
-    assert isinstance(stage, Phase)
-    assert isinstance(stage.optimizer, SGD)
-    return stage.optimizer
-
-
-@pytest.mark.parametrize("name", registry.names("algorithms"))
-def test_every_method_has_baselines(name: str) -> None:
-    for each in baselines_for(algorithm=name):
-        described = describe_experiment(each.experiment)
-        assert json.loads(json.dumps(described)) == described
-        assert convert(Algorithm, described["algorithm"], "algorithm").label == each.experiment.algorithm.label
-
-
-def test_pretraining_is_part_of_the_global_model_alone() -> None:
-    chosen = make({**SETTINGS, "pretrain": {"algorithm": "fedavg", "rounds": 3}})
-    alone, together = (each.experiment for each in baselines_of(chosen))
-    assert (alone.rounds, alone.pretrain) == (5, None)
-    assert (together.rounds, together.pretrain) == (2, chosen.pretrain)
+    """Of equal rates the usual one is taken, and None is a training that diverged."""
+    found = tried_rates(scores.__getitem__, ACCURACY.gain)
+    assert [each.lr for each in found] == tried
+    assert best(found, ACCURACY.gain).lr == chosen
+    assert best([Tried(0.1, 0.5), Tried(0.3, 0.4)], ERROR.gain).lr == 0.3, "less error is better"
 
 
 @pytest.mark.parametrize(
@@ -161,30 +152,101 @@ def test_an_optimizer_is_written_and_made_again(optimizer: SGD) -> None:
 # Made once.
 
 
-def test_baselines_are_made_once_and_used_again(tmp_path: Path) -> None:
+def inline_run(settings: dict[str, Any], folder: Path, on_event: OnEvent = ignore, **more: Any) -> Path:
+    """A run with its baselines, in this process."""
+    with Session.start(make(settings), folder, baselines=BESIDE, on="inline", on_event=on_event, **more) as session:
+        session.run()
+        add_baselines(session)
+    return folder
+
+
+def test_baselines_are_tuned_once_and_shared(tmp_path: Path) -> None:
+    """By methods of other rates, momenta and phases; another seed has its own."""
     place = tmp_path / "baselines"
     told: list[str] = []
 
     def tell(event: Event) -> None:
-        told.extend([event.stage] if isinstance(event, RoundEnded) else [])
+        told.extend([event.now] if isinstance(event, RoundEnded) and event.stage == "baselines" else [])
 
-    start(SETTINGS, tmp_path / "first", baselines=BESIDE)
-    completed(tmp_path / "first", tell)
+    first = inline_run(SETTINGS, tmp_path / "first", tell)
     made = find_runs(place)
-    assert told == ["baseline local"] * 2 + ["baseline finetune"] * 2
-    assert [path.name.partition("-")[0] for path in made] == ["finetune", "local"]
-    before = [record_of(path) for path in made]
-    # The head is trained more, and all is evaluated more often: the same baselines.
-    changed = {**SETTINGS["algorithm"], "head_warmup_epochs": 1}
-    start({**SETTINGS, "algorithm": changed, "evaluate_every": 1}, tmp_path / "second", baselines=BESIDE)
-    completed(tmp_path / "second", tell)
+    kinds = [path.name.partition("-")[0] for path in made]
+    assert (kinds.count("local"), kinds.count("fedavg"), kinds.count("finetune")) >= (3, 3, 1)
+    assert told[:2] == ["baselines: local, rate 0.03"] * 2, "two rounds of each"
+    assert len(told) == 2 * (len(made) - 1), "fine-tuning needs no training of its own"
+    fast = {"name": "fedbabu", "epochs": 2, "optimizer": {"lr": 0.5, "momentum": 0.9}}
+    second = inline_run({**SETTINGS, "algorithm": fast, "evaluate_every": 1}, tmp_path / "second", tell)
     assert find_runs(place) == made
-    assert [record_of(path) for path in made] == before
-    assert len(told) == 4
-    start({**SETTINGS, "seed": 1}, tmp_path / "third", baselines=BESIDE)
-    completed(tmp_path / "third")
-    assert len(find_runs(place)) == 4
+    assert len(told) == 2 * (len(made) - 1)
+    noted = [[(each["name"], each["run"]) for each in read_run(run).analyses["baselines"]] for run in (first, second)]
+    assert noted[0] == noted[1]
+    inline_run({**SETTINGS, "seed": 1}, tmp_path / "third", baseline_tuning=False)
+    assert len(find_runs(place)) == len(made) + 3
     assert find_runs(tmp_path) == [tmp_path / name for name in ("first", "second", "third")], "baselines apart"
+
+
+@pytest.fixture(scope="module")
+def tuned_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return inline_run(SETTINGS, tmp_path_factory.mktemp("tuned") / "run")
+
+
+def test_the_choice_is_made_on_validation_data_and_noted(tuned_run: Path) -> None:
+    run = read_run(tuned_run)
+    alone, together, tuned = run.analyses["baselines"]
+    for entry, method in ((alone, local), (together, fedavg)):
+        scores = {
+            each["lr"]: run_stages(candidate(method, each["lr"]), inline()).score(role="validation").macro
+            for each in entry["tried"]
+        }
+        assert [each["score"] for each in entry["tried"]] == pytest.approx(list(scores.values()))
+        chosen = read_run(tuned_run / entry["run"]).record.experiment["algorithm"]["optimizer"]["lr"]
+        assert scores[chosen] == max(scores.values())
+        assert entry["budget"] == entry["own_budget"] == {"rounds": 2, "epochs": 2}
+    assert {each["epochs"] for each in tuned["tried"]} == {1, 5}
+    beside = named_baselines(run, {}).found
+    assert beside["local"].choice.startswith("best on validation data of rates 0.03, 0.1, 0.3")
+    assert not any("budget" in each for each in remarks([(run, beside)]))
+
+
+def test_fine_tuning_is_the_run_it_would_be_if_it_were_trained(tuned_run: Path) -> None:
+    """To the bit, though its rounds are taken over."""
+    entry = read_run(tuned_run).analyses["baselines"][2]
+    derived = read_run(tuned_run / entry["run"])
+    algorithm = convert(Algorithm, derived.record.experiment["algorithm"], "algorithm")
+    trained = run_stages(replace(candidate(), algorithm=algorithm), inline())
+    assert sorted(map(astuple, derived.records), key=str) == sorted(map(astuple, trained.records), key=str)
+    assert [astuple(each) for each in derived.traffic] == [astuple(each) for each in trained.traffic]
+
+
+def test_quick_baselines_are_one_default_and_say_so(tmp_path: Path) -> None:
+    run = inline_run(SETTINGS, tmp_path / "run", baseline_tuning=False)
+    assert len(find_runs(tmp_path / "baselines")) == 3
+    beside = named_baselines(read_run(run), {}).found
+    assert {each.choice for each in beside.values()} == {"not tuned"}
+    assert "The baselines are not tuned." in conclusions(study([run]))[0]
+
+
+def test_without_validation_data_nothing_is_tuned_and_it_is_said(tmp_path: Path) -> None:
+    run = inline_run({**SETTINGS, "data": {**SETTINGS["data"], "validation": 0.0}}, tmp_path / "run")
+    [choice] = {each.choice for each in named_baselines(read_run(run), {}).found.values()}
+    assert choice == "not tuned: there are no validation data"
+
+
+def test_another_budget_and_a_baseline_at_the_floor_are_told(tmp_path: Path) -> None:
+    """FedAlt makes 1 + 2 epochs in a round, its baselines 2; a constant answer is right for 0.5."""
+    made = inline_run(
+        {**SETTINGS, "algorithm": {"name": "fedalt", "epochs": 2}}, tmp_path / "run", baseline_tuning=False
+    )
+    run = read_run(made)
+    [said] = [each for each in remarks([(run, named_baselines(run, {}).found)]) if "budget" in each]
+    assert said == "fedalt against local, global and global + fine-tune: another budget, 3 local epochs and not 2."
+    floor = {"clients": [0, 1], "score": [0.5, 0.5], "micro": 0.5, "macro": 0.5}
+    write_run(tmp_path / "base", {1: [0.5, 0.52]}, label="local", analyses={"floor": floor})
+    named = [{"name": "local", "run": "../base", "variant": "before_local", "label": "local"}]
+    weak = write_run(tmp_path / "weak", {1: [0.9, 0.9]}, analyses={"baselines": named, "floor": floor})
+    told = "The baseline local is hardly better than the floor (51.0 % against 50.0 %): a gain over it says little."
+    assert remarks([(read_run(weak), named_baselines(read_run(weak), {}).found)]) == [told]
+    assert told in report(study([weak]))
 
 
 CHANGES: dict[str, Any] = {
@@ -207,59 +269,24 @@ CHANGES: dict[str, Any] = {
 @pytest.mark.parametrize("key", CHANGES)
 def test_what_decides_a_number_of_a_baseline_decides_where_it_is(tmp_path: Path, key: str) -> None:
     places = [
-        [folder_for(each.name, each.experiment, tmp_path) for each in baselines_for(**changes)]
+        [folder_for("x", candidate(method, **changes), tmp_path) for method in (local, fedavg)]
         for changes in ({}, {key: CHANGES[key]}, {})
     ]
     assert places[0] == places[2]
     assert not set(places[0]) & set(places[1])
 
 
-def test_baselines_are_the_runs_they_say(tmp_path: Path) -> None:
-    start(SETTINGS, tmp_path / "run")
-    found = added(tmp_path / "run")
-    assert [(each["name"], each["variant"], each["label"]) for each in found] == [
-        ("local", "before_local", "local"),
-        ("global", "before_local", "fedavg"),
-        ("global + fine-tune", "after_finetune", "finetune on fedavg"),
-    ]
-    assert read_run(tmp_path / "run").analyses["baselines"] == found
-    plain = {
-        name: run_stages(make({**SETTINGS, "algorithm": {**SETTINGS["algorithm"], "name": method}}), inline())
-        for name, method in (("local", "local"), ("global", "fedavg"))
-    }
-    [lowest, *gains] = gains_of(read_run(tmp_path / "run"))
-    assert lowest.over == "floor"
-    for each, other in zip(found, gains, strict=True):
-        assert (tmp_path / "run" / each["run"]).resolve().parent == (tmp_path / "baselines").resolve()
-        assert other.over == each["name"]
-        if each["name"] in plain:
-            assert other.macro == pytest.approx(plain[each["name"]].score().macro)
-
-
-@pytest.mark.parametrize(
-    ("algorithm", "runs", "itself"),
-    [
-        ("local", ["finetune"], {"local"}),
-        ("fedavg", ["finetune", "local"], {"global"}),
-        ({"name": "finetune", "epochs": 1}, ["local"], {"global", "global + fine-tune"}),
-        ("fedprox", ["finetune", "local"], set()),
-    ],
-)
-def test_nothing_needless_is_run(tmp_path: Path, algorithm: object, runs: list[str], itself: set[str]) -> None:
-    start({**SETTINGS, "algorithm": algorithm, "rounds": 1}, tmp_path / "run")
-    found = added(tmp_path / "run")
-    assert [path.name.partition("-")[0] for path in find_runs(tmp_path / "baselines")] == runs
-    assert {each["name"] for each in found if each["run"] == "."} == itself
-    assert [each["name"] for each in found] == ["local", "global", "global + fine-tune"]
-    run = read_run(tmp_path / "run")
-    against = [each["name"] for each in found if (each["run"], each["variant"]) != (".", run.record.variant)]
-    assert [each.over for each in gains_of(run)] == ["floor", *against], "nothing is measured against itself"
+def test_a_method_that_is_its_own_baseline_is_not_run_again(tmp_path: Path) -> None:
+    settings = {**SETTINGS, "algorithm": {"name": "local", "epochs": 2, "optimizer": {"lr": 0.1}}}
+    run = read_run(inline_run(settings, tmp_path / "run", baseline_tuning=False))
+    assert run.analyses["baselines"][0]["run"] == "."
+    assert [each.over for each in gains_of(run)] == ["floor", "global", "global + fine-tune"], "not against itself"
 
 
 def test_an_interrupted_baseline_is_resumed(tmp_path: Path) -> None:
-    start(SETTINGS, tmp_path / "run", baselines=BESIDE)
+    start(SETTINGS, tmp_path / "run", baselines=BESIDE, baseline_tuning=False)
     with pytest.raises(KeyboardInterrupt):
-        completed(tmp_path / "run", stop_after(1, "baseline finetune"))
+        completed(tmp_path / "run", stop_after(3, "baselines"))
     assert "baselines" not in read_run(tmp_path / "run").analyses
     told: list[tuple[str, int]] = []
 
@@ -268,23 +295,23 @@ def test_an_interrupted_baseline_is_resumed(tmp_path: Path) -> None:
             rounds_told(told)(event)
 
     completed(tmp_path / "run", tell)
-    assert told == [("baseline finetune", 2)]
+    assert told == [("baselines", 4)]
     assert len(read_run(tmp_path / "run").analyses["baselines"]) == 3
 
 
 def test_they_can_be_switched_off_and_added_later(tmp_path: Path) -> None:
-    start({**SETTINGS, "rounds": 1}, tmp_path / "run")
+    start({**SETTINGS, "rounds": 1}, tmp_path / "run", baseline_tuning=False)
     completed(tmp_path / "run")
     assert not (tmp_path / "baselines").exists()
     assert [each.over for each in gains_of(read_run(tmp_path / "run"))] == ["floor"]
     assert len(added(tmp_path / "run", place=tmp_path / "other")) == 3
-    assert len(find_runs(tmp_path / "other")) == 2
+    assert len(find_runs(tmp_path / "other")) == 3
 
 
 def test_a_run_that_is_not_done_has_no_baselines(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         start(SETTINGS, tmp_path / "run", on_event=stop_after(1))
-    with pytest.raises(PartitaError, match=r"is not done \(interrupted\). Continue it with: partita resume"):
+    with pytest.raises(PartitaError, match=r"is not finished \(interrupted\). Continue it: partita resume"):
         added(tmp_path / "run")
 
 
@@ -381,7 +408,7 @@ def test_a_run_that_another_process_made_meanwhile_is_used(
 
 def test_waiting_is_for_locks_alone(tmp_path: Path) -> None:
     assert issubclass(BusyError, PartitaError)
-    with pytest.raises(PartitaError, match="every 0 rounds: it must be at least 1"):
+    with pytest.raises(PartitaError, match="commit_every is 0, but must be at least 1"):
         session_for(make(SETTINGS), tmp_path / "run", commit_every=0)
 
 
@@ -439,17 +466,17 @@ def test_gains_agree_with_a_direct_computation(counts: dict[int, tuple[int, int,
 # On the command line.
 
 COMMAND = (sys.executable, "-c", "from partita.cli.main import main; main()")
-SMALL = ("data.split.clients=4", "rounds=2", "algorithm.epochs=1")
+SMALL = ("data.split.clients=4", "rounds=2", "algorithm.epochs=1", "--baselines", "quick")
 
 
-def ask(*arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {key: value for key, value in os.environ.items() if key not in ("FORCE_COLOR", "TTY_COMPATIBLE")}
-    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=120, env=environment)
+def ask(*arguments: str) -> Result:
+    """The command line in this process."""
+    return CliRunner().invoke(app, arguments, catch_exceptions=False)
 
 
 def test_a_run_shows_its_baselines_and_whom_it_hurt(own_folder: Path) -> None:
     made = ask("run", *SMALL, "-o", "here/run")
-    assert made.returncode == 0, made.stderr
+    assert made.exit_code == 0, made.stderr
     for text in (made.stdout, ask("show", "here/run").stdout):
         for name in ("floor", "local", "global", "global + fine-tune"):
             assert f"\n{name} " in text
@@ -465,33 +492,35 @@ def test_a_run_shows_its_baselines_and_whom_it_hurt(own_folder: Path) -> None:
 
 
 def test_without_baselines(own_folder: Path) -> None:
-    made = ask("run", *SMALL, "-o", "here/run", "--no-baselines")
-    assert made.returncode == 0
+    made = ask("run", *SMALL[:3], "-o", "here/run", "--no-baselines")
+    assert made.exit_code == 0
     assert "baseline" not in made.stderr
     assert not (own_folder / "here" / "baselines").exists()
-    assert ask("resume", "here/run").returncode == 0
+    assert ask("resume", "here/run").exit_code == 0
     assert not (own_folder / "here" / "baselines").exists()
 
 
 def test_replicas_share_the_folder_of_baselines(own_folder: Path) -> None:
     for method in ("fedper", "fedrep"):
         made = ask("run", "-a", method, *SMALL, "algorithm.optimizer.lr=0.1", "--seeds", "2", "-o", f"all/{method}")
-        assert made.returncode == 0, made.stderr
+        assert made.exit_code == 0, made.stderr
     assert len([path for path in (own_folder / "all" / "baselines").iterdir() if path.name.startswith("local")]) >= 2
     assert not list((own_folder / "all" / "fedper").rglob("baselines"))
 
 
 def test_control_c_during_baselines_keeps_everything(own_folder: Path) -> None:
     arguments = ("run", "data.split.clients=4", "rounds=60", "algorithm.epochs=2", "evaluate_every=0", "-o", "here/run")
-    with subprocess.Popen([*COMMAND, *arguments], stderr=subprocess.PIPE, text=True) as running:
+    with subprocess.Popen([*COMMAND, *arguments, "--baselines", "quick"], stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr is not None
+        assert running.stderr.readline().startswith("Note: digits does not say whose each sample is")
+        assert running.stderr.readline().endswith("60 rounds, and 120 of baselines\n")
         assert running.stderr.readline().startswith("run: round 60/60")
-        assert running.stderr.readline().startswith("baseline local: round 60/60")
+        assert running.stderr.readline().startswith("baselines: local, rate 0.1, test accuracy")
         running.send_signal(signal.SIGINT)
         rest = running.stderr.read()
     assert running.returncode == 130
     assert "partita resume here/run" in rest
-    assert "The baselines are not done. Continue with: partita resume here/run" in ask("show", "here/run").stdout
+    assert "The baselines are not finished. Continue with: partita resume here/run" in ask("show", "here/run").stdout
     resumed = ask("resume", "here/run")
-    assert resumed.returncode == 0
+    assert resumed.exit_code == 0
     assert "global + fine-tune" in resumed.stdout

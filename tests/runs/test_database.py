@@ -26,7 +26,7 @@ def test_a_second_holder_is_told_whom_to_wait_for(tmp_path: Path) -> None:
     with lock(tmp_path):
         with pytest.raises(BusyError) as caught:
             lock(tmp_path)
-        assert str(caught.value) == f"Another process is working on {tmp_path}. Wait for it, or stop it."
+        assert str(caught.value) == f"Another process is using {tmp_path}. Wait until it ends, or stop it."
     lock(tmp_path).close()
 
 

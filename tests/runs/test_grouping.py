@@ -6,6 +6,7 @@ import pytest
 
 from partita.errors import PartitaError
 from partita.evaluation.scores import Record
+from partita.experiment.description import PYTHON
 from partita.runs.grouping import grouped
 from partita.runs.scores import scores_of
 from partita.runs.stored import StoredRun
@@ -41,8 +42,8 @@ def test_no_run_is_lost() -> None:
     """Two rates under two seeds in one folder, one run twice over, and objects that only their source tells apart."""
     runs = [run("all", 3, rate=rate, seed=seed) for rate in (0.1, 0.2) for seed in (0, 1)]
     runs += [run("again", 4, rate=0.1, seed=0)]
-    made = {**experiment_of("mine"), "model": {"python": "make", "fingerprint": "one"}}
-    other = {**made, "model": {"python": "make", "fingerprint": "other"}}
+    made = {**experiment_of("mine"), "model": {"name": "make", PYTHON: "one"}}
+    other = {**made, "model": {"name": "make", PYTHON: "other"}}
     runs += [run("c", 5, label="mine", experiment=made), run("d", 6, label="mine", experiment=other)]
     found = grouped(runs)
     assert sorted(map(id, (each for some in found.values() for each in some))) == sorted(map(id, runs))
@@ -54,7 +55,7 @@ def test_a_name_that_looks_like_another_group_hides_nothing() -> None:
     """The first method is called as the second one's group would be."""
     runs = [run("a", 1, label="fedper optimizer.lr=0.2"), run("b", 2, rate=0.2), run("c", 3, rate=0.3)]
     assert sum(len(some) for some in grouped(runs).values()) == 3
-    made, other = (experiment_of("mine") | {"model": {"python": "make", "fingerprint": each}} for each in "ab")
+    made, other = (experiment_of("mine") | {"model": {"name": "make", PYTHON: each}} for each in "ab")
     numbered = [run("a", 1, label="mine", experiment=made), run("b", 2, label="mine", experiment=other)]
     assert sum(len(some) for some in grouped([*numbered, run("c", 3, label="mine (1)")]).values()) == 3
 
@@ -80,7 +81,7 @@ def test_names_of_different_methods_stay_short() -> None:
 
 
 def test_what_cannot_be_compared() -> None:
-    with pytest.raises(PartitaError, match="not done"):
+    with pytest.raises(PartitaError, match="not finished"):
         scores_of([run("a", 4, rounds=2)])
     with pytest.raises(PartitaError, match="different metrics"):
         scores_of([run("a", 4), run("b", 4, metric="RMSE")])

@@ -16,6 +16,7 @@ from partita.runs.database import DATABASE
 from partita.runs.session import Session
 from partita.runs.store import Store
 from partita.simulation.events import Event, RoundEnded
+from repetition import repeated
 from runs.kept import (
     DIGITS,
     FORK,
@@ -43,9 +44,9 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, float]
 
 
 @forks
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", repeated(range(4)))
 def test_a_kill_at_any_moment(tmp_path: Path, uninterrupted: tuple[str, float], part: int) -> None:
-    """Twenty first kills spread over the run, and more while it is resumed; below, those while a run is made."""
+    """Twenty first kills in all, spread over the run, and more while it is resumed; below, while a run is made."""
     whole, seconds = uninterrupted
     draw = random.Random(part)
     for fifth in range(5):
@@ -167,7 +168,7 @@ def interruptible(folder: Path, finished: Any) -> None:
 
 
 @forks
-@pytest.mark.parametrize("part", range(5))
+@pytest.mark.parametrize("part", repeated(range(5)))
 def test_control_c(tmp_path: Path, uninterrupted: tuple[str, float], part: int) -> None:
     """At most the round in progress is lost."""
     whole, seconds = uninterrupted

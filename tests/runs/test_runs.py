@@ -105,8 +105,9 @@ def test_every_stage_is_kept(tmp_path: Path) -> None:
 COLUMNS = {
     "record": ["key", "value", "checksum"],
     "rounds": ["stage", "round", "seconds", "participants"],
-    "metrics": ["stage", "round", "client", "model", "role", "count", "correct", "loss"],
+    "metrics": ["stage", "round", "client", "variant", "role", "count", "correct", "loss"],
     "traffic": ["stage", "round", "client", "group", "down", "up"],
+    "left_out": ["stage", "round", "client", "name", "in_a_row", "problem"],
     "commits": ["stage", "round", "states", "checksum"],
     "states": ["stage", "client", "round", "parts"],
     "parts": ["stage", "client", "part", "bytes", "checksum"],

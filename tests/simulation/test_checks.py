@@ -29,6 +29,7 @@ from partita.core.task import Task
 from partita.data.federation import Federation
 from partita.errors import DegenerateWarning, DivergedError, PartitaError
 from partita.experiment.describe import describe
+from partita.servers.averaging import averaging
 from partita.simulation.executor import CarryOut
 from partita.simulation.experiment import Pretraining
 from partita.simulation.result import Result
@@ -55,10 +56,10 @@ class NoTraining:
 @pytest.mark.parametrize(
     ("algorithm", "words"),
     [
-        (fedsim(personal=NOTHING), "nothing is personal, which makes it FedAvg. Choose a part to keep personal"),
-        (fedper(blocks=0), "nothing is personal, which makes it FedAvg. Choose a part to keep personal"),
-        (fedsim(personal=NETWORK), "everything is personal, which makes it local training. Choose a part to share"),
-        (fedper(blocks=3), "everything is personal, which makes it local training. Choose a part to share"),
+        (fedsim(personal=NOTHING), "nothing is personal, so this is FedAvg. Choose a part to keep personal"),
+        (fedper(blocks=0), "nothing is personal, so this is FedAvg. Choose a part to keep personal"),
+        (fedsim(personal=NETWORK), "everything is personal, so this is local training. Choose a part to share"),
+        (fedper(blocks=3), "everything is personal, so this is local training. Choose a part to share"),
     ],
     ids=["nothing", "no blocks", "everything", "all blocks"],
 )
@@ -126,7 +127,7 @@ def test_parts_that_the_network_lacks_are_found_before_the_first_round(algorithm
         (
             (12, 3),
             {"batching": Batching(4, drop_last=True)},
-            r"1 client \(1\) with fewer than 4 samples would train on nothing\. Set drop_last to false",
+            r"1 client \(1\) with fewer than 4 samples would not train at all\. Set drop_last to false",
         ),
         ((12, 7), {"norm": True, "batching": Batching(1)}, r"Batch norm cannot train.*larger batches or group norm"),
         ((12, 1), {"norm": True}, r"1 client \(1\) with one training sample.*minimum size of 2, or use group norm"),
@@ -157,15 +158,19 @@ def test_a_run_that_cannot_be_is_refused(sizes: tuple[int, ...], more: dict[str,
         ((12, 5), {"norm": True}),
         ((12, 7), {"batching": Batching(1)}),
         ((12, 7), {"participation": 0.01}),
-        ((12,), {}),
     ],
 )
 def test_what_is_small_but_sound_runs_without_a_word(sizes: tuple[int, ...], more: dict[str, Any]) -> None:
     assert run(fedavg(), sizes, **more).records
 
 
+def test_one_client_alone_is_warned_of() -> None:
+    with pytest.warns(DegenerateWarning, match="There is one client that trains: there is nobody to learn with"):
+        run(fedavg(), (12,))
+
+
 def test_per_fedavg_on_clients_of_one_batch_is_warned_of() -> None:
-    with pytest.warns(DegenerateWarning, match=r"a step takes 2 batches; 1 client \(1\) with fewer.*smaller batches"):
+    with pytest.warns(DegenerateWarning, match=r"a step needs 2 batches; 1 client \(1\) with fewer.*smaller batches"):
         run(per_fedavg(), (8, 4))
     run(per_fedavg(), (8, 5))
 
@@ -182,6 +187,28 @@ def poisoned(value: float, client: int) -> Federation:
     inputs = data.samples.inputs.clone()
     inputs[data.roles[client]["train"]] = value
     return replace(data, samples=Samples(inputs, data.samples.targets))
+
+
+NAMES = ("anna", "ben", "cleo")
+
+
+@pytest.mark.parametrize(
+    ("data", "more", "words"),
+    [
+        (poisoned(math.nan, 1), {}, r"loss of client ben became nan in round 1"),
+        (small_federation((8, 0, 8)), {}, r"1 client \(ben\) without training samples"),
+        (small_federation((8, 1, 8)), {}, r"1 client \(ben\) with one training sample .* batch norm"),
+        (
+            small_federation((8, 8, 8)),
+            {"server": averaging(weights="uploaded")},
+            r"update of client anna has no weight",
+        ),
+    ],
+    ids=["diverged", "empty", "batch norm", "no weight"],
+)
+def test_errors_call_clients_by_their_names(data: Federation, more: dict[str, Any], words: str) -> None:
+    with pytest.raises(PartitaError, match=words):
+        simulate(fedavg(), small_network("norm" in words), replace(data, names=NAMES), rounds=1, on="inline", **more)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])

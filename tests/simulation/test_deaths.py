@@ -24,6 +24,7 @@ from partita.simulation.events import Event
 from partita.simulation.executors._pool import ATTEMPTS, Start
 from partita.simulation.executors.processes import Processes
 from partita.tensors import Tensors
+from repetition import repeated
 from simulation.small import Wide, run
 from watching import children, named_memory, nothing_left
 
@@ -70,7 +71,7 @@ def slowly(phase: Phase, clients: Sequence[Client], tensors: Sequence[Tensors]) 
     return FastEngine()(phase, clients, tensors)
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", repeated(range(4)))
 def test_workers_are_killed_at_any_moment(part: int) -> None:
     """By whoever, idle or at work; the run goes on. One dies in a round: three over the same clients would end it."""
     module, draw, over = Wide(), random.Random(part), threading.Event()

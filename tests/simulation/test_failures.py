@@ -22,6 +22,7 @@ from partita.simulation.executors.processes import Processes
 from partita.simulation.experiment import Experiment
 from partita.simulation.rounds import Checkpoint, rounds
 from partita.simulation.setup import Setup
+from repetition import repeated
 from simulation.small import DATA, OPTIONS, Wide, run
 from toys import small_network
 from watching import nothing_left, output, script
@@ -76,8 +77,10 @@ PROBLEMS: dict[str, tuple[BaseException, type[BaseException], str]] = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:The fast engine cannot be checked")
 @pytest.mark.parametrize(
-    ("name", "start"), [*((name, "fork") for name in PROBLEMS), ("known", "spawn"), ("of the system", "spawn")]
+    ("name", "start"),
+    [*((name, "fork") for name in PROBLEMS), *repeated([("known", "spawn"), ("of the system", "spawn")])],
 )
 def test_exceptions_reach_the_caller(name: str, start: Start) -> None:
     problem, kind, text = PROBLEMS[name]

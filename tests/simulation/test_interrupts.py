@@ -29,6 +29,7 @@ from partita.simulation.executors.processes import Processes
 from partita.simulation.experiment import Experiment
 from partita.simulation.simulate import run_stages
 from partita.tensors import Tensors
+from repetition import repeated
 from watching import alive, children, marked, named_memory, output, script, wait_for
 
 FORK = multiprocessing.get_context("fork")
@@ -68,15 +69,16 @@ def experiment(rounds: int, evaluate_every: int, batch: int) -> Experiment:
 COMMAND = """
 import sys, time
 from partita.cli.main import main
-from partita.engine import fast
+from partita.engine.fast import FastEngine
 from partita.simulation import jobs
 from partita.simulation.experiment import ENGINES
 
 jobs.SAMPLES_PER_JOB = 1
+engine = FastEngine()
 
 def slowly(phase, clients, tensors):
     time.sleep(0.05)
-    return fast.run_phase(phase, clients, tensors)
+    return engine(phase, clients, tensors)
 
 ENGINES["fast"] = lambda: slowly
 sys.argv = ["partita", "run", "--output", "kept", "--json", "--no-baselines", *{settings!r}]
@@ -104,8 +106,20 @@ def is_at_work(folder: Path) -> bool:
     return (folder / "kept" / DATABASE).exists() and len(marked(folder)) == 3
 
 
-@pytest.mark.parametrize("moment", [0.1, 0.5, 1.0])
-@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("kind", "moment"),
+    repeated(
+        [
+            (signal.SIGINT, 0.5),
+            (signal.SIGTERM, 0.1),
+            (signal.SIGINT, 0.1),
+            (signal.SIGINT, 1.0),
+            (signal.SIGTERM, 0.5),
+            (signal.SIGTERM, 1.0),
+        ],
+        always=2,
+    ),
+)
 def test_control_c_ends_all_and_loses_nothing(tmp_path: Path, moment: float, kind: signal.Signals) -> None:
     """At some moment of a run that takes two seconds at least."""
     with script(tmp_path, COMMAND.format(settings=SETTINGS)) as process:
@@ -122,7 +136,7 @@ def test_control_c_ends_all_and_loses_nothing(tmp_path: Path, moment: float, kin
     assert kept_bits(tmp_path / "kept") == forty_rounds()
 
 
-@pytest.mark.parametrize("moment", [0.1, 0.5])
+@pytest.mark.parametrize("moment", repeated([0.1, 0.5]))
 def test_an_impatient_control_c_leaves_nothing_either(tmp_path: Path, moment: float) -> None:
     """Again and again, while it is being obeyed; what Python says on its way out is its own."""
     with script(tmp_path, COMMAND.format(settings=SETTINGS)) as process:
@@ -159,16 +173,17 @@ def test_control_c_at_the_birth_of_a_worker(tmp_path: Path) -> None:
 LONG = """
 import os, time
 from partita.algorithms.fedavg import fedavg
-from partita.engine import fast
+from partita.engine.fast import FastEngine
 from partita.simulation import jobs
 from partita.simulation.executors.processes import Processes
 from simulation.small import Wide, run
 jobs.SAMPLES_PER_JOB = 1
 {before}
+engine = FastEngine()
 def forever(phase, clients, tensors):
     open("begun", "a").write("x")
     {what}
-    return fast.run_phase(phase, clients, tensors)
+    return engine(phase, clients, tensors)
 run(fedavg(), Processes(3, {start!r}), rounds=1, participation=1.0, model=Wide(), run_phase=forever)
 print("done")
 """
@@ -190,8 +205,10 @@ def test_no_worker_outlives_its_parent(tmp_path: Path, start: str, what: str) ->
         assert wait_for(lambda: not marked(tmp_path), 30)
 
 
-@pytest.mark.parametrize("before", ["", NO_FILES_IN_MEMORY], ids=["in memory", "temporary"])
-@pytest.mark.parametrize("everyone", [False, True])
+@pytest.mark.parametrize(
+    ("everyone", "before"),
+    repeated([(False, ""), (True, NO_FILES_IN_MEMORY), (False, NO_FILES_IN_MEMORY), (True, "")], always=2),
+)
 def test_nothing_is_left_after_a_kill(tmp_path: Path, before: str, everyone: bool) -> None:
     """Of the parent alone, or of all processes at once, while large messages are on their way."""
     place = tmp_path / "temporary"
@@ -232,9 +249,9 @@ def quietly(work: Callable[[], object]) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", repeated(range(4)))
 def test_a_kill_of_the_parent_at_any_moment(tmp_path: Path, part: int) -> None:
-    """Twenty first kills with two workers, as tests of runs have them with one; no worker is left by any."""
+    """Twenty first kills in all with two workers, as tests of runs have them with one; no worker is left by any."""
     draw = random.Random(part)
     whole, seconds = twelve_rounds(), 0.3
     for fifth in range(5):

@@ -1,12 +1,10 @@
 """A law of all methods: the same bits, in the same order, whoever does the work and however many they are."""
 
-import json
 import multiprocessing
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,9 +35,10 @@ from partita.simulation.experiment import Pretraining
 from partita.simulation.jobs import ClientResult, Job
 from partita.simulation.setup import Setup
 from partita.tensors import Tensors
+from repetition import repeated
 from simulation.small import DATA, Wide, run
 from toys import small_network
-from watching import nothing_left, output, script
+from watching import nothing_left
 
 FORK = multiprocessing.get_context("fork")
 # In single precision another order of a sum is another number.
@@ -69,34 +68,11 @@ def test_any_number_of_workers_gives_the_same_bits(name: str, monkeypatch: pytes
         assert all_bits(name, "inline") == alone(name)
 
 
-@pytest.mark.parametrize("name", ["apple", "fedrep", "scaffold", "flayer official"])
+@pytest.mark.parametrize("name", repeated(["flayer official", "apple", "fedrep", "scaffold"]))
 def test_workers_that_are_spawned_give_the_same_bits(name: str) -> None:
     """They have another seed of hashes, so that nothing may depend on the order of a set."""
     with nothing_left():
         assert all_bits(name, Processes(2, "spawn")) == alone(name)
-
-
-HASHES = """
-import json, warnings
-warnings.simplefilter("ignore")
-import torch
-torch.set_num_threads(1)
-from laws.methods import ALGORITHMS
-from simulation.test_same_bits import all_bits
-if __name__ == "__main__":
-    print(json.dumps({name: all_bits(name, "inline") for name in ALGORITHMS}))
-"""
-
-
-def test_the_seed_of_hashes_does_not_matter(tmp_path: Path) -> None:
-    """Of what a process iterates over in the order of a set, nothing reaches a number, nor the order of names."""
-    with (
-        script(tmp_path, HASHES, environment={"PYTHONHASHSEED": "1"}) as first,
-        script(tmp_path, HASHES, environment={"PYTHONHASHSEED": "2"}) as second,
-    ):
-        one, other = json.loads(output(first)), json.loads(output(second))
-    assert set(one) == set(ALGORITHMS)
-    assert [name for name in ALGORITHMS if len({one[name], other[name]}) > 1] == []
 
 
 def test_more_workers_than_clients() -> None:

@@ -83,7 +83,7 @@ def test_what_settings_mean(text: Any, value: Sampler) -> None:
         ("poisson:1.1", "rate of 1.1"),
         ("poisson:often", "Unknown participation 'poisson:often'"),
         ("schedule:0,a", "Unknown participation 'schedule:0,a'"),
-        ([], "without a round"),
+        ([], "schedule of participants is empty"),
         ([[0, 0]], r"round 1: \[0, 0\]. Name each client once"),
         ([[0], [-1]], r"round 2: \[-1\]. Name each client once, from 0"),
         ([0, 1], "a schedule is a list of clients for each round"),

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 import partita
+from repetition import repeated
 from watching import marked, output, script, wait_for
 
 EXAMPLE = """
@@ -20,7 +21,7 @@ for record in result.select()[:1]:
 """
 
 
-@pytest.mark.parametrize("how", ["file", "stdin", "argument"])
+@pytest.mark.parametrize("how", repeated(["file", "stdin", "argument"], always=2))
 def test_a_plain_script(tmp_path: Path, how: str) -> None:
     """Without a guard: whoever imported it would run it again."""
     with script(tmp_path, EXAMPLE, how=how) as process:
@@ -29,10 +30,11 @@ def test_a_plain_script(tmp_path: Path, how: str) -> None:
 
 
 OWN = """
+import multiprocessing  # before torch: it gives the main module a second name, under which pickle would find torch
 from dataclasses import replace
 import torch
 from torch import nn
-from partita import HEAD, Phase, SGD, fedavg, inline, method, processes, simulate
+from partita import HEAD, Phase, SGD, configurable, fedavg, inline, processes, simulate
 from partita.simulation import jobs
 from bits import bits
 from toys import small_federation
@@ -59,7 +61,7 @@ def measure(outputs, targets):
     right = int((outputs.argmax(1) == targets).sum())
     return {"count": len(targets), "correct": right, "loss": float(loss(outputs, targets))}
 
-@method
+@configurable
 def mine(*, rate: float = 0.1):
     def half(tensors, client):
         return {name: tensor / 2 if name.endswith("bias") else tensor for name, tensor in tensors.items()}
@@ -90,10 +92,11 @@ except Refused as problem:
 """
 
 
-@pytest.mark.parametrize("how", ["file", "stdin"])
+@pytest.mark.parametrize("how", repeated(["file", "stdin"]))
 def test_what_a_script_defines_reaches_workers(tmp_path: Path, how: str) -> None:
     """A network, a loss, a measure, a method, a sampler and an exception of the main module."""
-    with script(tmp_path, OWN, how=how) as process:
+    quiet = {"PYTHONWARNINGS": "ignore:The fast engine cannot be checked"}
+    with script(tmp_path, OWN, how=how, environment=quiet) as process:
         assert output(process) == "begun\nTrue True\nrefused: no\n"
 
 
@@ -157,7 +160,7 @@ def without_unix(folder: Path) -> dict[str, str]:
     """The environment of processes that find what Windows has, and no more."""
     (folder / "sitecustomize.py").write_text(LACKING)
     places = [folder, Path(partita.__file__).parents[1], Path(__file__).parents[1]]
-    return {"PYTHONPATH": ":".join(map(str, places)), "PARTITA_WORKERS": ""}
+    return {"PYTHONPATH": ":".join(map(str, places)), "PYTHONWARNINGS": "ignore:only soft file lock"}
 
 
 def test_every_module_imports_where_unix_is_missing(tmp_path: Path) -> None:

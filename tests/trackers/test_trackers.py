@@ -273,7 +273,7 @@ def test_seeds_that_are_done_are_continued(told: Told) -> None:
 
 def test_a_run_that_is_refused_leaves_the_other_alone(told: Told) -> None:
     ask("run", "-o", "runs/a", "--track", "plain")
-    with pytest.raises(PartitaError, match="runs/a holds a run already"):
+    with pytest.raises(PartitaError, match="runs/a already holds a run"):
         ask("run", "-o", "runs/a", "--track", "plain")
     assert (len(told.about), told.closed) == (1, ["done"])
 

@@ -61,7 +61,7 @@ def policy(tensors: Tensors, features: Tensor, *, noise: bool) -> Tensor:
     context = F.normalize(tensors["context/head"], dim=0)
     hidden = F.linear(features * context, tensors["policy/weight"], tensors["policy/bias"])
     hidden = F.layer_norm(hidden, hidden.shape[-1:], tensors["policy/scale"], tensors["policy/shift"])
-    pairs = F.relu(hidden).reshape(len(features), 2, -1)
+    pairs = F.relu(hidden).reshape(features.shape[0], 2, -1)
     return (F.gumbel_softmax(pairs, tau=1, dim=1) if noise else pairs.softmax(1))[:, 0]
 
 

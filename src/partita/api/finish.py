@@ -1,15 +1,17 @@
-"""What is done until a run is complete? The rounds that are left, its baselines and its guard."""
+"""How is a run completed? By its remaining rounds, its baselines and its guard."""
 
 from collections.abc import Sequence
 
 from ..runs.complete import complete
+from ..runs.plan import planned
 from ..runs.session import Session
 from ..simulation.events import Event
 from ..trackers.tracking import tracking
 
 
 def finish(session: Session, track: Sequence[str] = ()) -> None:
-    """Go on with a run to its end; trackers are told its own rounds, and not those of baselines."""
+    """Complete a run. Trackers receive its own rounds, not those of its baselines."""
+    session.on_event(planned(session))
     with tracking(track, session.experiment, session) as tracked:
 
         def tell(event: Event) -> None:

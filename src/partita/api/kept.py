@@ -1,4 +1,4 @@
-"""What can be asked of runs that are kept? Scores, gains, records as a table, reports, and clients' states."""
+"""What does a kept run offer? Scores, gains, records as a table, reports, and clients' states."""
 
 import os
 import warnings
@@ -9,22 +9,28 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, overload
 
+from ..data.names import find_client
 from ..errors import PartitaError, unknown
 from ..evaluation.analysis import Analysis
-from ..evaluation.comparison import Comparison, compare as compare_scores
+from ..evaluation.comparison import Comparison
 from ..evaluation.gains import Gain
 from ..evaluation.scores import Summary
 from ..evaluation.variants import Variant
 from ..extras import optional
+from ..prediction.model import ClientModel
 from ..report import REPORT
 from ..report.report import write_report
 from ..runs.evaluate import Evaluated, evaluate
-from ..runs.folders import find_runs, runs_in
+from ..runs.folders import find_runs
 from ..runs.gains import NamedBaselines, gains_of, named_baselines
-from ..runs.scores import scores_of
+from ..runs.gathering import gather
+from ..runs.scores import compare_stored
 from ..runs.session import Session
 from ..runs.store import SERVER, Store
 from ..runs.stored import StoredRun, read_run
+from ..serving.export import export_models
+from ..serving.graphs import Format
+from ..serving.loaded import LoadedRun, load
 from ..simulation.events import OnEvent, ignore
 from ..simulation.executor import Executor
 from ..simulation.experiment import Experiment
@@ -33,7 +39,7 @@ from .finish import finish
 
 
 class Run:
-    """A run in a folder. What it says is read when it is first asked for."""
+    """A run in a folder. Its contents are read when they are first used."""
 
     def __init__(self, folder: Path, experiment: Experiment | None = None) -> None:
         self.folder = folder
@@ -42,7 +48,7 @@ class Run:
 
     @classmethod
     def of(cls, session: Session) -> "Run":
-        """With what a session has read."""
+        """The run of a session, without reading again what the session has read."""
         made = cls(session.folder, session.experiment)
         made._read = {_place(session.folder): session.stored, **session.stored_beside}
         return made
@@ -53,11 +59,11 @@ class Run:
 
     @cached_property
     def stored(self) -> StoredRun:
-        """Everything that is stored but tensors, as of one moment."""
+        """Everything that is stored except tensors, in one consistent snapshot."""
         return self._read.get(_place(self.folder)) or read_run(self.folder)
 
     def score(self, variant: Variant | None = None) -> Summary:
-        """The score on test data over the clients that train, after the last evaluated round."""
+        """The test score over the clients that train, after the last evaluated round."""
         found = self.stored.summaries()
         wanted = variant or self.stored.record.variant
         if wanted not in found:
@@ -65,21 +71,22 @@ class Run:
         return found[wanted]
 
     def scores(self, variant: Variant | None = None) -> dict[str, float]:
-        """Each client's score on test data, by the client's name."""
+        """Each client's test score, by the client's name."""
         name_of = self.stored.record.name_of
         return {name_of(client): score for client, score in self.stored.scores(variant).items()}
 
     def gains(self) -> list[Gain]:
-        """Over the floor and every baseline."""
-        return gains_of(self.stored, self._baselines)
+        """The gains over the floor and over every baseline."""
+        return gains_of(self.stored, self.baselines)
 
     @property
     def lost(self) -> Mapping[str, str]:
-        """Baselines that are not where the run says, and why."""
-        return self._baselines.lost
+        """Baselines that cannot be read, and why."""
+        return self.baselines.lost
 
     @cached_property
-    def _baselines(self) -> NamedBaselines:
+    def baselines(self) -> NamedBaselines:
+        """What the run is measured against, and how each was chosen."""
         return named_baselines(self.stored, self._read)
 
     def table(self) -> Any:
@@ -87,7 +94,7 @@ class Run:
         return _table(_rows(self))
 
     def evaluate(self, *analyses: Analysis, trust: bool = False, on_event: OnEvent = ignore) -> Evaluated:
-        """Analyse the models of a run that is done, by default with all analyses that apply; the results are kept."""
+        """Analyse the models of a finished run, by default with every analysis that applies, and keep the results."""
         with Session.open(self.folder, self._experiment, trust=trust, on_event=on_event) as session:
             found = evaluate(session, analyses or None)
         self.__dict__.pop("stored", None)
@@ -97,13 +104,53 @@ class Run:
         """Write a report of this run; by default into its folder."""
         return write_report([self.folder], Path(path) if path else self.folder / REPORT)
 
+    def model(self, client: int | str, which: Variant | None = None, *, guarded: bool = True) -> ClientModel:
+        """A client's model, by the client's name or number, as a module in evaluation mode.
+
+        It is the one that the method is meant to be used with, or what the guard chose instead, and says which. With
+        `which`, it is another variant, and with `guarded=False` the personal model whatever the guard chose.
+        """
+        return self._loaded.model(client, which, guarded=guarded)
+
+    def global_model(self) -> ClientModel:
+        """The model that is the same for all: the method's own where it shares the whole network, or its baseline's."""
+        return self._loaded.global_model()
+
+    def export(
+        self,
+        folder: Path | str,
+        *,
+        clients: Sequence[int | str] | None = None,
+        which: Variant | None = None,
+        formats: Sequence[Format] = (),
+        merged: bool = False,
+        licence: str | None = None,
+        force: bool = False,
+    ) -> Path:
+        """Write the models of some clients, by default of all, into a new folder; `load_exported` reads it.
+
+        `formats` are graphs beside safetensors: "onnx", "torch-export", "peft". `merged` adds whole networks.
+        """
+        return export_models(
+            self._loaded,
+            Path(folder),
+            clients=clients,
+            which=which,
+            formats=formats,
+            merged=merged,
+            licence=licence,
+            force=force,
+        )
+
+    @cached_property
+    def _loaded(self) -> LoadedRun:
+        return load(self.folder, experiment=self._experiment)
+
     def client_state(self, client: int | str) -> Tensors:
-        """What a client keeps, by its name or number; nothing if it never took part."""
+        """The tensors that a client keeps, by its name or number; empty if it never took part."""
         record = self.stored.record
-        number = client if isinstance(client, int) else _number_of(client, record.names, record.clients)
-        if not 0 <= number < record.clients:
-            raise PartitaError(f"There is no client {client} in {self.folder}: they are 0 to {record.clients - 1}.")
-        return self._state(number)
+        numbers = {record.name_of(number): number for number in range(record.clients)}
+        return self._state(find_client(client, numbers, str(self.folder)))
 
     def server_state(self) -> Tensors:
         """The server's state after the last committed round."""
@@ -121,10 +168,10 @@ class Run:
         on: Executor | str | None = None,
         on_event: OnEvent = ignore,
     ) -> "Run":
-        """Go on to the last round, then to the baselines that the run asks for; what is done stays as it is.
+        """Continue to the last round, then make the baselines that are missing. A finished run is only read.
 
-        A run that was made from objects needs them: call `partita.run` with the same objects and folder. With `trust`,
-        functions that the run names by their path are imported.
+        A run of Python objects needs the objects again: call `partita.run` with the same objects and folder. With
+        `trust`, functions that the run names by their path are imported.
         """
         with Session.open(self.folder, self._experiment, trust=trust, on=on, on_event=on_event) as session:
             finish(session, track)
@@ -171,7 +218,7 @@ class Runs(Sequence[Run]):
 
 
 def open(folder: Path | str) -> Run:
-    """A run that is kept in a folder."""
+    """Open the run that is kept in a folder."""
     place = Path(folder)
     below = find_runs(place)
     if below and place not in below:
@@ -182,31 +229,25 @@ def open(folder: Path | str) -> Run:
 
 
 def compare(*runs: Run | Runs | Path | str, baseline: str | None = None, level: float = 0.95) -> Comparison:
-    """Compare runs, paired over clients and seeds: differences with intervals, corrected tests, wins and losses."""
-    folders = runs_in([each.folder if isinstance(each, Run | Runs) else Path(each) for each in runs])
-    stored = [read_run(folder) for folder in folders]
-    scores = scores_of(stored)
-    lower = stored[0].metric.lower_is_better
-    return compare_scores(scores, baseline=baseline or next(iter(scores)), level=level, lower_is_better=lower)
+    """Compare runs, paired over clients and seeds: differences with intervals, corrected tests, wins and losses.
+
+    Runs that are damaged or not done are named in the notes. Methods that are not on equal terms, for instance of
+    another number of rounds, are marked; those on other clients are refused.
+    """
+    gathered = gather([each.folder if isinstance(each, Run | Runs) else Path(each) for each in runs], finished=True)
+    return compare_stored(gathered, baseline=baseline, level=level)
 
 
 def report_of(made: Run | Runs) -> None:
-    """Write a report; whatever goes wrong with it does no harm to the runs."""
+    """Write a report; a failure is a warning, because the runs themselves are complete."""
     try:
         made.report()
     except (PartitaError, OSError) as problem:
-        warnings.warn(f"{made.folder} is kept, but its report could not be written: {problem}", stacklevel=3)
+        warnings.warn(f"The report of {made.folder} could not be written: {problem} The run is kept.", stacklevel=3)
 
 
 def _place(folder: Path) -> Path:
     return Path(os.path.normpath(folder))
-
-
-def _number_of(name: str, names: Sequence[str], clients: int) -> int:
-    known: Mapping[str, int] = {each: at for at, each in enumerate(names or map(str, range(clients)))}
-    if name not in known:
-        raise PartitaError(unknown("client", name, known))
-    return known[name]
 
 
 def _rows(run: Run) -> list[dict[str, Any]]:

@@ -1,9 +1,9 @@
-"""How is an experiment run and kept? In a folder, with its baselines and its guard; one that is there goes on."""
+"""How is an experiment run and kept? In a folder, with its baselines and its guard; an unfinished run is resumed."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import overload
+from typing import Literal, overload
 
 from torch import nn
 from typing_extensions import Unpack
@@ -11,10 +11,11 @@ from typing_extensions import Unpack
 from ..core.algorithm import Algorithm
 from ..data.federation import Federation
 from ..data.pool import Pool
-from ..errors import PartitaError
+from ..errors import PartitaError, warn
 from ..runs.folders import BESIDE, BESIDE_SEEDS
 from ..runs.record import BaselinesPlace
 from ..runs.reuse import session_for
+from ..signatures import named_arguments
 from ..simulation.events import OnEvent, ignore
 from ..simulation.executor import Executor
 from ..simulation.experiment import Experiment, Options
@@ -23,6 +24,9 @@ from ..simulation.tasks import Factory
 from ..trackers.tracking import need_trackers
 from .finish import finish
 from .kept import Run, Runs, report_of
+
+Baselines = bool | Literal["tuned", "quick"]
+"""Whether baselines are made beside a run: tuned on validation data (also True), at one default rate, or not at all."""
 
 
 @overload
@@ -33,7 +37,7 @@ def run(
     *,
     folder: Path | str,
     seeds: None = None,
-    baselines: bool = True,
+    baselines: Baselines = True,
     commit_every: int = 1,
     track: Sequence[str] = (),
     on: Executor | str | None = None,
@@ -50,7 +54,7 @@ def run(
     *,
     folder: Path | str,
     seeds: int,
-    baselines: bool = True,
+    baselines: Baselines = True,
     commit_every: int = 1,
     track: Sequence[str] = (),
     on: Executor | str | None = None,
@@ -59,6 +63,7 @@ def run(
 ) -> Runs: ...
 
 
+@named_arguments
 def run(
     algorithm: Algorithm,
     model: nn.Module | Factory,
@@ -66,7 +71,7 @@ def run(
     *,
     folder: Path | str,
     seeds: int | None = None,
-    baselines: bool = True,
+    baselines: Baselines = True,
     commit_every: int = 1,
     track: Sequence[str] = (),
     on: Executor | str | None = None,
@@ -75,19 +80,22 @@ def run(
 ) -> Run | Runs:
     """Run an experiment and keep it in a folder, with its baselines, its guard and its report.
 
-    A run that is in the folder already goes on where it was, to the same bits as without the interruption, and one that
-    is done is only read. The objects must be the same as then: their code and values are compared, and a difference is
-    refused. `seeds` repeats the experiment under so many seeds on the same division of the data, each in a folder
-    below. `options` are the fields of `Experiment`: rounds, seed, participation, batching and others. `track` names
-    trackers, as in `tensorboard` or `mlflow:ADDRESS`. `on` says who does the work; it does not change a bit of the
-    result.
+    If the folder holds an unfinished run, it is resumed and ends with the same bits as without the interruption; a
+    finished run is only read. The objects must be the same as before: their code and values are compared, and a
+    difference is an error that names it. `baselines` are made beside it: their learning rates are chosen on validation
+    data; "quick" uses one default rate instead, which the report says; False makes none. `seeds` repeats the experiment
+    under that many seeds on the same division of the data, each in a subfolder. `options` are the fields of
+    `Experiment`: rounds, seed, participation, batching and others. `track` names trackers, such as `tensorboard` or
+    `mlflow:ADDRESS`. `on` is the executor; it does not change the result.
     """
     experiment, place = experiment_of(algorithm, model, data, options), Path(folder)
+    track = [track] if isinstance(track, str) else track
     if seeds is None:
         made: Run | Runs = keep(
             experiment,
             place,
             baselines=BESIDE if baselines else None,
+            baseline_tuning=baselines != "quick",
             commit_every=commit_every,
             track=track,
             on=on,
@@ -113,15 +121,22 @@ def keep(
     folder: Path,
     *,
     baselines: BaselinesPlace | None = BESIDE,
+    baseline_tuning: bool = True,
     commit_every: int = 1,
     track: Sequence[str] = (),
     on: Executor | str | None = None,
     on_event: OnEvent = ignore,
 ) -> Run:
-    """Run an experiment in a folder, or go on with it; then make its baselines and its guard."""
+    """Run an experiment in a folder, or resume it; then make its baselines and its guard."""
     need_trackers(track)
     with session_for(
-        experiment, folder, baselines=baselines, commit_every=commit_every, on=on, on_event=on_event
+        experiment,
+        folder,
+        baselines=baselines,
+        baseline_tuning=baseline_tuning,
+        commit_every=commit_every,
+        on=on,
+        on_event=on_event,
     ) as session:
         finish(session, track)
         return Run.of(session)
@@ -132,15 +147,20 @@ def keep_seeds(
     folder: Path,
     seeds: int,
     *,
-    baselines: bool = True,
+    baselines: Baselines = True,
     commit_every: int = 1,
     track: Sequence[str] = (),
     on: Executor | str | None = None,
     on_event: OnEvent = ignore,
 ) -> Runs:
     """The same experiment under several seeds, on the same division of the data, so that clients can be paired."""
-    if seeds < 1:
-        raise PartitaError(f"{seeds} seeds: at least 1 is needed.")
+    if isinstance(seeds, bool) or not isinstance(seeds, int) or seeds < 1:
+        raise PartitaError(f"seeds is {seeds}, but must be a whole number of at least 1.")
+    if seeds > 1 and isinstance(experiment.model, nn.Module):
+        warn(
+            "The network is a module, whose weights the seed does not decide: all seeds begin with the same weights. "
+            "Give its class, or a function that makes it."
+        )
     return Runs(
         folder,
         [
@@ -148,6 +168,7 @@ def keep_seeds(
                 replace(experiment, seed=seed),
                 folder / f"seed-{seed}",
                 baselines=BESIDE_SEEDS if baselines else None,
+                baseline_tuning=baselines != "quick",
                 commit_every=commit_every,
                 track=track,
                 on=on,

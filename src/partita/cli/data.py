@@ -1,4 +1,4 @@
-"""Commands that look at data and how they are divided."""
+"""Commands for data and their division among clients."""
 
 import json
 from pathlib import Path
@@ -8,9 +8,9 @@ import typer
 
 from . import terminal
 from .inform import Kind, list_
-from .options import AsJson, Overrides
+from .options import AsJson, Overrides, completing
 
-DataName = Annotated[str, typer.Argument(help="Name of a data source.")]
+DataName = Annotated[str, typer.Argument(help="Name of a data source.", autocompletion=completing("data"))]
 
 
 def data_list(as_json: AsJson = False) -> None:
@@ -45,7 +45,7 @@ def data_split(
     picture: Annotated[Path | None, typer.Option(help="Draw the labels of each client into this SVG file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Divide data and show each client's counts and labels, and the accuracy of always answering its commonest label.
+    """Divide data; show each client's counts and labels, and the accuracy of always answering its most common label.
 
     Examples:
 
@@ -71,7 +71,7 @@ def data_split(
 
 
 def _data_settings(name: str, overrides: list[str] | None) -> object:
-    """Settings of data, where a key needs no `data.` before it."""
+    """Settings of data, whose keys need no `data.` prefix."""
     from ..experiment.files import read
 
     return read(None, [f"data={name}", *(f"data.{override}" for override in overrides or [])])["data"]

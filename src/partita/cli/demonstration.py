@@ -21,11 +21,11 @@ METHODS: dict[str, dict[str, Any]] = {
     "fedalt": {"name": "fedalt", "optimizer": RATE},
     "flayer": {"name": "flayer", "on": {"name": "fedavg", "optimizer": RATE}},
 }
-"""Two more come of themselves, as the baselines of these: local training, and FedAvg with fine-tuning."""
+"""The baselines of these add two more: local training, and FedAvg with fine-tuning."""
 
 
 def demonstrate(folder: Path, *, rounds: int, seed: int, on_event: OnEvent) -> dict[str, StoredRun]:
-    """All seven on digits, divided by Dirichlet(0.1) among 20 clients; runs that are in the folder are used again."""
+    """Run all seven on digits, divided by Dirichlet(0.1) among 20 clients. Runs that exist already are reused."""
     place = folder / BASELINES
     found: dict[str, Path] = {}
     protocol = {"model": "mlp", "data": "digits", "rounds": rounds, "seed": seed, "evaluate_every": 0}

@@ -1,4 +1,4 @@
-"""The command that looks ahead."""
+"""The command that estimates costs."""
 
 import json
 

@@ -1,12 +1,14 @@
-"""The command that looks into a finished run."""
+"""The command that analyses a finished run."""
 
 import json
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from .. import registry
 from . import terminal
+from .groups import for_each_run, holds_several
 from .options import AsJson, Folder, Trust, use_one_thread
 
 
@@ -21,7 +23,7 @@ def evaluate(
         ),
     ] = None,
     clients: Annotated[
-        int | None, typer.Option(help="At most so many clients are looked at; of more, a fixed sample.", min=1)
+        int | None, typer.Option(help="Clients to analyse at most; of more, a fixed sample.", min=1)
     ] = None,
     epochs: Annotated[
         int | None, typer.Option(help="Epochs of fine-tuning; by default the method's, or 5.", min=1)
@@ -33,13 +35,15 @@ def evaluate(
     trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
-    """Analyse the models of a finished run, and keep what is found in the run, for its report.
+    """Analyse the models of a finished run. The results are kept in the run and shown in its report.
 
     `partita list analyses` says what each analysis computes.
 
     Examples:
 
     partita evaluate runs/fedper-digits-1
+
+    partita evaluate runs/five-seeds
 
     partita evaluate runs/fedper-digits-1 --what finetuning,without_head --clients 20 --epochs 10 --lr 0.01
     """
@@ -48,23 +52,30 @@ def evaluate(
     from ..runs.session import Session
 
     use_one_thread()
-    # Whoever types the name of a function vouches for it.
+    # A name on the command line is trusted: the user typed it.
     names = [registry.Trusted(name.strip()) for name in what.split(",")] if what else None
     given = {"clients": clients, "epochs": epochs, "lr": lr, "samples": samples}
     chosen = choose_analyses(names, {key: value for key, value in given.items() if value is not None})
-    with (
-        terminal.show_events(not as_json) as on_event,
-        Session.open(run, trust=trust, on_event=on_event) as session,
-    ):
-        found = look(session, chosen, lenient=names is None)
-        record = session.record
-    if as_json:
-        shown = {"run": str(run), "names": record.names, "analyses": found.found, "left_out": found.left_out}
-        print(json.dumps(shown))
-        return
     known = {analysis.name: analysis for analysis in chosen}
-    for name, result in found.found.items():
-        for table in known[name].tables(result, record.score):
-            terminal.print_table(table)
-    for name, reason in found.left_out.items():
-        terminal.tell(f"{name} does not apply: {reason}")
+
+    def evaluated(folder: Path) -> dict[str, Any]:
+        with (
+            terminal.show_events(not as_json) as on_event,
+            Session.open(folder, trust=trust, on_event=on_event) as session,
+        ):
+            found = look(session, chosen, lenient=names is None)
+            record = session.record
+        if not as_json:
+            for name, result in found.found.items():
+                for table in known[name].tables(result, record.score):
+                    terminal.print_table(table)
+            for name, reason in found.left_out.items():
+                terminal.tell(f"{name} does not apply: {reason}")
+        return {"run": str(folder), "names": record.names, "analyses": found.found, "left_out": found.left_out}
+
+    if holds_several(run):
+        for_each_run(run, lambda each: evaluated(each.folder), as_json)
+        return
+    shown = evaluated(run)
+    if as_json:
+        print(json.dumps(shown))

@@ -1,6 +1,7 @@
 """Commands that list, describe and demonstrate."""
 
 import json
+from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -8,9 +9,10 @@ from typing import Annotated
 import typer
 
 from ..errors import PartitaError
+from ..formatting import MINUS
 from ..report import REPORT
 from . import terminal
-from .options import AsJson, Overrides, interruptible, use_one_thread
+from .options import AsJson, Overrides, completing, interruptible, use_one_thread
 from .report import try_report
 from .results import print_comparison
 
@@ -42,28 +44,46 @@ def list_(kind: Annotated[Kind, typer.Argument(help="What to list.")], as_json: 
 
 
 def describe(
-    algorithm: Annotated[str, typer.Argument(help="Name of an algorithm.")],
+    algorithm: Annotated[str, typer.Argument(help="Name of an algorithm.", autocompletion=completing("algorithms"))],
     overrides: Overrides = None,
-    model: Annotated[str, typer.Option("--model", "-m", help="See: partita list models")] = "cnn4",
+    model: Annotated[
+        str, typer.Option("--model", "-m", help="See: partita list models", autocompletion=completing("models"))
+    ] = "cnn4",
     shape: Annotated[str, typer.Option(help="Shape of one input.")] = "3,32,32",
     classes: Annotated[int, typer.Option(help="Number of classes.")] = 10,
+    options: Annotated[bool, typer.Option("--options", help="The options alone, without a network.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show which tensors an algorithm shares, keeps, trains and freezes, in what phases, and the bytes of a round.
+    """Show an algorithm: its source and options, and what it shares, keeps, trains and freezes of a network.
+
+    Options are set as algorithm.NAME=VALUE, or as keyword arguments in Python. A selector names tensors: head, body,
+    last_blocks:2, layer4.*, type:BatchNorm2d, with ~, & and |; docs/selectors.md has all of it.
 
     Examples:
+
+    partita describe fedalt --options
 
     partita describe fedper --model cnn4
 
     partita describe fedbabu algorithm.blocks=1 --model mlp --shape 1,8,8
     """
+    from .. import registry
     from ..core.algorithm import Algorithm
     from ..core.task import Task
     from ..experiment.describe import describe as resolve
     from ..experiment.files import read
+    from ..experiment.options import options_of, source_of
     from ..experiment.settings import convert
     from ..simulation.tasks import Factory
 
+    method = registry.get("algorithms", registry.Trusted(algorithm))
+    known = options_of(method)
+    if options:
+        if as_json:
+            print(json.dumps({"source": source_of(method), "options": [asdict(each) for each in known]}))
+        else:
+            terminal.print_options(algorithm, source_of(method), registry.summary(method), known)
+        return
     try:
         sides = tuple(int(side) for side in shape.split(","))
     except ValueError:
@@ -77,14 +97,16 @@ def describe(
     network = convert(Factory, settings["model"], "model")(shape=sides, classes=classes)
     description = resolve(convert(Algorithm, settings["algorithm"], "algorithm"), Task(network))
     if as_json:
-        print(json.dumps(description.as_dict()))
+        told = {"source": source_of(method), "options": [asdict(each) for each in known]}
+        print(json.dumps({**description.as_dict(), **told}))
     else:
+        terminal.print_options(algorithm, source_of(method), registry.summary(method), known)
         terminal.print_partition(description)
 
 
 def demo(
     rounds: Annotated[int, typer.Option("--rounds", "-r", help="Rounds of each method.")] = 30,
-    seed: Annotated[int, typer.Option("--seed", "-s", help="Decides the split, the weights and the batches.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", "-s", help="The seed of the split, the weights and the batches.")] = 0,
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the runs and the report are kept.")] = Path(
         "runs/demo"
     ),
@@ -92,10 +114,12 @@ def demo(
 ) -> None:
     """Compare seven methods on handwritten digits, divided unevenly among 20 clients. Takes about a minute.
 
-    The runs are kept; those that are there from before are used again.
+    The runs are kept, and runs from an earlier demo are reused.
 
     Example: partita demo --rounds 10 --output runs/short
     """
+    from ..report.conclusion import conclusions
+    from ..report.study import study
     from ..runs.gains import gain_as_dict, gains_of
     from .demonstration import demonstrate
 
@@ -112,4 +136,8 @@ def demo(
         print(json.dumps(shown))
     else:
         print_comparison(runs, gains)
+        for text in conclusions(study([run.folder for run in runs.values()])):
+            terminal.say(f"\n{text}".replace(MINUS, "-"))
     try_report([run.folder for run in runs.values()], output / REPORT, tell=not as_json)
+    if not as_json:
+        terminal.tell(f"Try the models: pip install 'partita[serve]' && partita serve {output}")

@@ -3,11 +3,29 @@
 import gc
 import sys
 import warnings
+from typing import Annotated
 
 import typer
 
 from ..errors import PartitaError
-from . import data, estimate, evaluate, guard, inform, node, report, run, show, terminal, verify
+from . import (
+    data,
+    estimate,
+    evaluate,
+    export,
+    guard,
+    inform,
+    node,
+    onboard,
+    options,
+    predict,
+    report,
+    run,
+    serve,
+    show,
+    terminal,
+    verify,
+)
 
 app = typer.Typer(
     name="partita",
@@ -16,23 +34,36 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-data_app = typer.Typer(help="Look at data and how they are divided among clients.", no_args_is_help=True)
+data_app = typer.Typer(help="Show data sources and divide data among clients.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
 node_app = typer.Typer(help="A site that takes part in a real federation.", no_args_is_help=True)
 app.add_typer(node_app, name="node")
 federate_app = typer.Typer(help="A real federation: sites that keep their data.", no_args_is_help=True)
 app.add_typer(federate_app, name="federate")
 
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=options.tell_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None:
+    """Personalized federated learning: numbers you can believe, models you can use."""
+
+
 app.command()(run.run)
 app.command()(run.resume)
 app.command()(show.show)
 app.command("runs")(show.list_runs)
-app.command()(show.export)
+app.command()(export.export)
+app.command()(predict.predict)
+app.command()(onboard.onboard)
 app.command()(show.compare)
 app.command()(guard.guard)
 app.command()(evaluate.evaluate)
 app.command()(report.report)
 app.command()(verify.verify)
+app.command()(serve.serve)
 app.command("list")(inform.list_)
 app.command()(inform.describe)
 app.command()(inform.demo)
@@ -54,7 +85,7 @@ federate_app.command("plan")(node.plan)
 
 
 def main() -> None:
-    """The entry point: errors in the user's words, without a traceback."""
+    """The entry point. It shows errors as messages, without a traceback."""
     warnings.showwarning = terminal.show_warning
     try:
         app()
@@ -62,9 +93,9 @@ def main() -> None:
         terminal.tell(str(problem), "bold red", "Error")
         raise SystemExit(2) from None
     except BrokenPipeError:
-        # Whoever read the output has gone, as in `partita list algorithms | head`.
+        # The reader of the output has closed it, as in `partita list algorithms | head`.
         sys.stderr.close()
         raise SystemExit(1) from None
     finally:
-        # All memory goes with the process. To look for garbage in it before would take longer than some commands.
+        # Exit without a last garbage collection, which would take longer than some commands.
         gc.freeze()

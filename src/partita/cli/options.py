@@ -1,30 +1,35 @@
-"""What do commands have in common? Their arguments, and how they are interrupted."""
+"""What do commands have in common? Arguments, and how they handle interruptions."""
 
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..errors import PartitaError
 from . import terminal
 
+if TYPE_CHECKING:
+    from ..registry import Kind
+
 ExperimentFile = Annotated[
-    str | None, typer.Argument(metavar="[FILE.toml]", help="An experiment file; settings after it change it.")
+    str | None, typer.Argument(metavar="[FILE.toml]", help="An experiment file; the settings after it override it.")
 ]
 Overrides = Annotated[
     list[str] | None,
     typer.Argument(metavar="[KEY=VALUE]...", help="Settings by dotted key, as in algorithm.optimizer.lr=0.05"),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
-Folder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Folder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run, or of several.")]
+OneFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
 On = Annotated[
     str | None,
     typer.Option(
-        help="Who does the work: inline, processes or processes:COUNT, ray or ray:ADDRESS; by default one process for "
-        "each core. Results do not depend on it.",
+        help="The executor: inline, processes or processes:COUNT, ray or ray:ADDRESS; by default one process "
+        "for each core. It does not change results.",
     ),
 ]
 Trust = Annotated[
@@ -37,19 +42,36 @@ Workers = Annotated[
 ]
 
 
+def tell_version(asked: bool) -> None:
+    if asked:
+        print(f"partita {version('partita')}")
+        raise typer.Exit
+
+
+def completing(kind: "Kind") -> Callable[[str], list[str]]:
+    """The names of a kind that begin so, for the shell."""
+
+    def complete(incomplete: str) -> list[str]:
+        from ..registry import names
+
+        return [name for name in names(kind) if name.startswith(incomplete)]
+
+    return complete
+
+
 def file_and_changes(experiment: str | None, overrides: list[str] | None) -> tuple[Path | None, list[str]]:
-    """Without a file, the first setting stands in its place."""
+    """Separate the file from the settings: without a file, the first argument is a setting."""
     if experiment is None or "=" not in experiment:
         return Path(experiment) if experiment else None, overrides or []
     return None, [experiment, *(overrides or [])]
 
 
 def executor_text(on: str | None, workers: int | None) -> str | None:
-    """What `--on` and `--workers` say together; None is the default."""
+    """The executor that `--on` and `--workers` name together; None is the default."""
     if workers is None:
         return on
     if on not in (None, "processes"):
-        raise PartitaError(f"--workers {workers} does not go with --on {on}. Give one of them.")
+        raise PartitaError(f"--workers {workers} and --on {on} exclude each other. Give one of them.")
     return f"processes:{workers}"
 
 
@@ -62,9 +84,9 @@ def use_one_thread() -> None:
 
 @contextmanager
 def interruptible(command: str, at_last: Callable[[], object] | None = None) -> Iterator[None]:
-    """Ctrl-C and SIGTERM drop the round in progress; what came before is kept, and the command continues it.
+    """Ctrl-C and SIGTERM drop the round in progress. Earlier rounds are kept, and `command` continues the run.
 
-    `at_last` is done before the end; another Ctrl-C during it ends at once, and loses nothing that was committed.
+    `at_last` is called before the exit. Another Ctrl-C during that exits at once; commits are safe.
     """
 
     def stop(*_: object) -> None:
@@ -74,7 +96,7 @@ def interruptible(command: str, at_last: Callable[[], object] | None = None) -> 
     try:
         yield
     except KeyboardInterrupt:
-        terminal.tell(f"Interrupted. Nothing that was done is lost; continue with: {command}")
+        terminal.tell(f"Interrupted. Finished rounds are kept. Continue with: {command}")
         if at_last:
             at_last()
         raise typer.Exit(130) from None

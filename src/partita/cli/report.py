@@ -15,12 +15,12 @@ def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Runs, or folders that hold runs.")],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="The file; by default report.html, of one run in its folder."),
+        typer.Option("--output", "-o", help="The file; by default report.html in the folder that was given."),
     ] = None,
 ) -> None:
-    """Write one HTML file about runs: results, baselines, curves, clients, cost and where they come from.
+    """Write one HTML file about runs: results, baselines, curves, clients, cost and provenance.
 
-    The file needs no network and nothing beside it. A run that is not finished gives a report of what there is.
+    The file needs no other files and no network. An unfinished run gets a report of its rounds so far.
 
     Examples:
 
@@ -32,12 +32,13 @@ def report(
     from ..runs.folders import runs_in
 
     found = runs_in(runs)
-    place = output or (found[0] / REPORT if len(found) == 1 else Path(REPORT))
+    one = runs[0] if len(runs) == 1 and runs[0] != Path(".") else None
+    place = output or (found[0] if len(found) == 1 else one or Path()) / REPORT
     terminal.tell(f"Report: {write_report(found, place)}")
 
 
 def try_report(folders: Sequence[Path], path: Path, *, tell: bool = True) -> None:
-    """Write a report and say where. If it fails, say so: the runs are kept all the same."""
+    """Write a report and print where it is. A failure is a message, because the runs themselves are kept."""
     from ..report.report import write_report
 
     try:

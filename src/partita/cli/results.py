@@ -1,4 +1,4 @@
-"""What came of a run? Its scores, its gains over the baselines, and methods side by side, on the terminal."""
+"""How is a run shown on the terminal? Its scores, its gains over the baselines, and methods side by side."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -9,18 +9,25 @@ from .terminal import MOST_CLIENTS, change, columns, output, print_table, say, s
 if TYPE_CHECKING:
     from ..evaluation.gains import Gain
     from ..evaluation.scores import Summary
+    from ..runs.gains import NamedBaselines
     from ..runs.stored import StoredRun
     from ..runs.target import Spent
 
 
-def print_run(run: "StoredRun", *, oracle: bool = False) -> None:
-    """A stored run: what it is, how far it got, and its scores; what is best on test data only if asked for."""
+def print_run(run: "StoredRun", *, oracle: bool = False, notes: bool = True) -> None:
+    """Print a run: experiment, progress and scores; with `oracle` also the round that is best on test data."""
+    from ..experiment.chosen import settings_text
+    from ..simulation.left_out import left_out_text
+
     record = run.record
     say((record.label, "bold"), f", {record.clients} clients of {record.data}: {record.status}")
     say(
         f"{run.done} of {record.rounds} rounds, {run.seconds_per_round:.2f} s and "
         f"{run.bytes_per_round / 1e6:.2f} MB each; started {record.started}"
     )
+    say(f"Settings: {settings_text(record.experiment)}")
+    for note in record.notes if notes else ():
+        say(("Note:", "bold"), f" {note}")
     if run.evaluated:
         say(f"After round {run.evaluated[-1]}:")
         newcomers = run.summaries(newcomers=True).get(record.variant)
@@ -33,11 +40,16 @@ def print_run(run: "StoredRun", *, oracle: bool = False) -> None:
         best = run.oracle_round if oracle else None
         if best is not None:
             reached = spread(run.summaries(best)[record.variant], record.metric)
-            say(("Oracle:", "bold"), f" round {best} is best on the test data themselves: {reached}")
+            say(("Oracle:", "bold"), f" round {best} is best on test data: {reached}")
+    if text := left_out_text(run.left_out):
+        say((text, "bold"))
     if record.oracle_validation:
-        say(("Oracle:", "bold"), " test data were handed out as validation data; compare with no other result.")
-    if record.status != "done":
-        say(f"Continue with: partita resume {run.folder}")
+        say(("Oracle:", "bold"), " test data were used as validation data. Do not compare this with other results.")
+    if run.worked_on:
+        say(("It is running:", "bold"), f" another process works on {run.folder} now.")
+    elif record.status != "done":
+        gone = "Its process is gone. " if record.status == "running" else ""
+        say(f"{gone}Continue with: partita resume {run.folder}")
 
 
 def _print_sample(evaluated: int, clients: int) -> None:
@@ -91,13 +103,17 @@ def _print_scores(
         say(f"Left out: {left_out} clients without test samples.")
 
 
-def print_gains(run: "StoredRun", gains: "list[Gain]", lost: Mapping[str, str]) -> None:
-    """The floor and the baselines beside a run's scores, the clients that it hurt, lost baselines, the guard."""
+def print_gains(run: "StoredRun", gains: "list[Gain]", beside: "NamedBaselines") -> None:
+    """Print a run's gains over floor and baselines, the clients that are hurt, missing baselines, and the guard."""
+    from ..experiment.chosen import settings_text
+    from ..runs.gains import remarks
+
     if not gains:
         return
     record, metric = run.record, run.record.metric
     if record.baselines and "baselines" not in run.analyses and record.done:
-        say(f"The baselines are not done. Continue with: partita resume {run.folder}")
+        way = "They are being made." if run.worked_on else f"Continue with: partita resume {run.folder}"
+        say(f"The baselines are not finished. {way}")
     rows = columns("compared with", f"its {metric}", "gain", "worst decile", "clients hurt")
     for gain in gains:
         rows.add_row(
@@ -105,16 +121,23 @@ def print_gains(run: "StoredRun", gains: "list[Gain]", lost: Mapping[str, str]) 
             score(gain.macro, metric),
             change(gain.mean, metric),
             change(gain.worst_decile, metric),
-            f"{len(gain.hurt)} of {len(gain.clients)} ({100 * gain.share:.0f} %)",
+            gain.hurt_text,
         )
     output.print(rows)
-    say("Gains of the model * on test data, client by client; hurt: worse than with that baseline.")
+    say(
+        "Gains of the model * on test data, client by client. Hurt: the client does worse than with that baseline. "
+        "Surely: the 95 % interval of the client's gain is below 0."
+    )
+    for name, each in beside.found.items():
+        say(f"{name}: {settings_text(each.run.record.experiment)}; {each.choice}")
+    for text in remarks([(run, beside.found)]):
+        say(("Note: ", "bold"), text)
     for gain in gains:
         if gain.hurt:
             more = ", ..." if len(gain.hurt) > MOST_CLIENTS else ""
             names = ", ".join(record.name_of(client) for client in gain.hurt[:MOST_CLIENTS])
             say(f"Worse than {gain.over}: {names}{more}")
-    _print_missing(run, lost)
+    _print_missing(run, beside.lost)
     _print_last_analyses(run)
 
 
@@ -125,10 +148,11 @@ def _print_missing(run: "StoredRun", lost: Mapping[str, str]) -> None:
 
 
 def _print_last_analyses(run: "StoredRun") -> None:
-    """Those that belong to the end of a run, such as the guard; or why there is none."""
+    """Print analyses that are made at the end of a run, such as the guard, or why there is none."""
     from ..evaluation.analysis import declared
 
-    for name, analysis in declared("end").items():
+    known = {name.removesuffix("_failed") for name in run.analyses}
+    for name, analysis in declared("end", among=known).items():
         if found := run.analyses.get(name):
             for table in analysis.tables(found, run.metric):
                 print_table(table)
@@ -137,7 +161,7 @@ def _print_last_analyses(run: "StoredRun") -> None:
 
 
 def print_comparison(runs: "Mapping[str, StoredRun]", gains: "Mapping[str, list[Gain]]") -> None:
-    """Methods side by side, on the same clients."""
+    """Print methods side by side, on the same clients."""
     rows = columns(
         "method", "test accuracy", "worst decile", "floor", "over local", "hurt", "over global", "hurt", "MB/round"
     )
@@ -145,7 +169,7 @@ def print_comparison(runs: "Mapping[str, StoredRun]", gains: "Mapping[str, list[
         summary = run.summaries()[run.record.variant]
         known = {gain.over: gain for gain in gains[name]}
         against = [
-            (change(known[over].mean, "accuracy"), str(len(known[over].hurt))) if over in known else ("-", "-")
+            (change(known[over].mean, "accuracy"), known[over].hurt_text) if over in known else ("-", "-")
             for over in ("local", "global")
         ]
         rows.add_row(
@@ -160,6 +184,7 @@ def print_comparison(runs: "Mapping[str, StoredRun]", gains: "Mapping[str, list[
     record = next(iter(runs.values())).record
     say(
         f"\nMean ± spread over {record.clients} clients after {record.rounds} rounds. Floor: always answering a "
-        "client's commonest label.\nHurt: clients worse off than alone, or than with the global model. One seed: "
-        "differences of a few points mean little."
+        "client's most common label.\nHurt: clients that do worse than with local training, or than with the global "
+        "model. Surely: the 95 % interval of the client's gain is below 0. One seed: differences of a few points mean "
+        "little."
     )

@@ -1,8 +1,9 @@
-"""Commands that make runs and go on with them."""
+"""Commands that start and resume runs."""
 
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from enum import Enum
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,16 +11,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..errors import PartitaError
 from ..report import REPORT
 from . import terminal
 from .options import (
     AsJson,
     ExperimentFile,
-    Folder,
     On,
+    OneFolder,
     Overrides,
     Trust,
     Workers,
+    completing,
     executor_text,
     file_and_changes,
     interruptible,
@@ -32,12 +35,21 @@ if TYPE_CHECKING:
     from ..simulation.events import Event, OnEvent
     from ..simulation.experiment import Experiment
 
+
+class BaselineChoice(str, Enum):
+    """How much is done for baselines."""
+
+    tuned = "tuned"
+    quick = "quick"
+    none = "none"
+
+
 Track = Annotated[
     list[str] | None,
     typer.Option(
         "--track",
         metavar="TRACKER",
-        help="Tell each round to tensorboard[:FOLDER], mlflow[:ADDRESS] or wandb[:PROJECT]; may be repeated, as in "
+        help="Log each round to tensorboard[:FOLDER], mlflow[:ADDRESS] or wandb[:PROJECT]; may be repeated, as in "
         "--track tensorboard --track mlflow:http://localhost:5000",
     ),
 ]
@@ -46,18 +58,31 @@ Track = Annotated[
 def run(
     experiment: ExperimentFile = None,
     overrides: Overrides = None,
-    algorithm: Annotated[str | None, typer.Option("--algorithm", "-a", help="See: partita list algorithms")] = None,
-    model: Annotated[str | None, typer.Option("--model", "-m", help="See: partita list models")] = None,
-    data: Annotated[str | None, typer.Option("--data", "-d", help="See: partita list data")] = None,
-    rounds: Annotated[int | None, typer.Option("--rounds", "-r", help="How many rounds.")] = None,
-    seed: Annotated[int | None, typer.Option("--seed", "-s", help="Decides everything random.")] = None,
+    algorithm: Annotated[
+        str | None,
+        typer.Option("--algorithm", "-a", help="See: partita list algorithms", autocompletion=completing("algorithms")),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", "-m", help="See: partita list models", autocompletion=completing("models")),
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option("--data", "-d", help="See: partita list data", autocompletion=completing("data")),
+    ] = None,
+    rounds: Annotated[int | None, typer.Option("--rounds", "-r", help="The number of rounds.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", "-s", help="The seed of all random numbers.")] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The run's folder; by default a new one in runs/.")
     ] = None,
     save: Annotated[bool, typer.Option(help="Keep the run, so that it can be resumed and shown.")] = True,
-    seeds: Annotated[int, typer.Option(help="Repeat under so many seeds, on the same division of data.")] = 1,
+    seeds: Annotated[int, typer.Option(help="Repeat with this many seeds, on the same division of data.")] = 1,
     commit_every: Annotated[int, typer.Option(help="Rounds between commits.")] = 1,
-    baselines: Annotated[bool, typer.Option(help="Make the baselines too, or use those that are there.")] = True,
+    baselines: Annotated[
+        BaselineChoice,
+        typer.Option(help="Baselines beside the run: tuned on validation data, at one default rate (quick), or none."),
+    ] = BaselineChoice.tuned,
+    no_baselines: Annotated[bool, typer.Option("--no-baselines", help="The same as --baselines none.")] = False,
     on: On = None,
     workers: Workers = None,
     track: Track = None,
@@ -66,8 +91,10 @@ def run(
 ) -> None:
     """Run an experiment and show its result. The run is kept in a folder, and can be resumed if it is interrupted.
 
-    Beside it come baselines on the same clients: local training, the global model, and that fine-tuned. They are runs
-    of their own in the folder `baselines` beside the run, made once and used again by later runs.
+    Baselines on the same clients are made too: local training, the global model and the fine-tuned global model. Their
+    learning rates are chosen on validation data, which takes several times as long as the run itself; --baselines quick
+    uses one rate. They are separate runs in the folder `baselines` beside the run, made once and reused by later runs
+    with the same data, network, rounds, local epochs and seed.
 
     Examples:
 
@@ -77,15 +104,20 @@ def run(
 
     partita run algorithm=flayer algorithm.on=fedper data.split.clients=30 data.split.alpha=0.5 --no-save
     """
-    from ..api.run import keep, keep_seeds
-    from ..experiment.files import make, read
-    from ..runs.folders import BESIDE, need_new
-
+    if not save and seeds != 1:
+        raise PartitaError(f"--no-save keeps nothing, and --seeds {seeds} compares runs that are kept. Leave one away.")
     file, changes = file_and_changes(experiment, overrides)
     options = {"algorithm": algorithm, "model": model, "data": data, "rounds": rounds, "seed": seed}
     given = [*(f"{key}={value}" for key, value in options.items() if value is not None), *changes]
     executor, trackers = executor_text(on, workers), track or []
-    made = make(read(file, given, trust=trust))
+    with terminal.busy("Reading the data and building the network", show=not as_json):
+        from ..api.run import Baselines, keep, keep_seeds
+        from ..experiment.files import make, read
+        from ..runs.folders import BESIDE, need_new
+
+        made = make(read(file, given, trust=trust))
+    beside: Baselines = "quick" if baselines is BaselineChoice.quick else baselines is BaselineChoice.tuned
+    beside = False if no_baselines else beside
     if not save:
         _run_unkept(made, trackers, executor, as_json)
         return
@@ -96,7 +128,7 @@ def run(
                     made,
                     folder,
                     seeds,
-                    baselines=baselines,
+                    baselines=beside,
                     commit_every=commit_every,
                     track=trackers,
                     on=executor,
@@ -115,7 +147,8 @@ def run(
             kept = keep(
                 made,
                 folder,
-                baselines=BESIDE if baselines else None,
+                baselines=BESIDE if beside else None,
+                baseline_tuning=beside != "quick",
                 commit_every=commit_every,
                 track=trackers,
                 on=executor,
@@ -128,16 +161,16 @@ def run(
 
 
 def resume(
-    run: Folder,
+    run: OneFolder,
     on: On = None,
     workers: Workers = None,
     track: Track = None,
     trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
-    """Continue an interrupted run where it was; the result is the same to the bit as without the interruption.
+    """Continue an interrupted run. The result has the same bits as without the interruption.
 
-    Baselines that the run asks for and that are not done are continued too.
+    Its unfinished baselines are continued too.
 
     Examples:
 
@@ -160,7 +193,7 @@ def resume(
 
 
 def _run_unkept(experiment: "Experiment", track: list[str], on: str | None, as_json: bool) -> None:
-    """In a folder that is gone afterwards, so that a result is read and shown in one way."""
+    """Run in a temporary folder, so that the result is read and shown in the same way as a kept one."""
     from ..api.kept import Run
     from ..runs.session import Session
     from ..trackers.tracking import tracking
@@ -183,7 +216,7 @@ def _run_unkept(experiment: "Experiment", track: list[str], on: str | None, as_j
 
 @contextmanager
 def _folder(output: Path | None, experiment: "Experiment") -> Iterator[Path]:
-    """The folder that was asked for, or a new one; if nothing comes of it, it is not left behind."""
+    """The given folder, or a new one, which is removed again if it stays empty."""
     from ..runs.folders import new_folder
 
     folder = output or new_folder(Path("runs"), experiment)
@@ -199,13 +232,13 @@ def _folder(output: Path | None, experiment: "Experiment") -> Iterator[Path]:
 
 @contextmanager
 def _shown(folder: Path, as_json: bool, again: str) -> "Iterator[OnEvent]":
-    """Events are shown; Ctrl-C ends the command in order, and tells how to go on."""
+    """Show events. Ctrl-C ends the command and prints how to continue."""
     with interruptible(again, partial(_report, folder)), terminal.show_events(not as_json) as on_event:
         yield on_event
 
 
 def _report(folder: Path, *, tell: bool = True) -> None:
-    """Of what is committed, if anything is."""
+    """Write a report of the rounds that are committed, if there are any."""
     from ..runs.folders import find_runs
 
     if found := find_runs(folder):

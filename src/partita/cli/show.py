@@ -1,4 +1,4 @@
-"""Commands that show runs, compare them and write their numbers out."""
+"""Commands that show and compare runs."""
 
 import json
 from dataclasses import asdict
@@ -10,6 +10,7 @@ import typer
 
 from ..errors import PartitaError
 from . import terminal
+from .groups import holds_several, show_several
 from .options import AsJson, Folder
 from .results import print_gains, print_run, print_runs, print_target
 
@@ -19,15 +20,20 @@ if TYPE_CHECKING:
 
 def show(
     run: Folder,
-    oracle: Annotated[bool, typer.Option("--oracle", help="Also the round that is best on test data.")] = False,
-    target: Annotated[float | None, typer.Option(help="Also rounds, time and bytes to this mean test score.")] = None,
+    oracle: Annotated[bool, typer.Option("--oracle", help="Also show the round that is best on test data.")] = False,
+    target: Annotated[float | None, typer.Option(help="Also show rounds, time and bytes to this test score.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show a run: what it is, how far it got, its scores, and each client's gain over the baselines.
+    """Show a run: its experiment, progress and scores, and the gains of clients over the baselines.
+
+    Of a folder that holds several runs: each method with means and intervals over its seeds, and which runs were left
+    out.
 
     Examples:
 
     partita show runs/fedper-digits-1
+
+    partita show runs/five-seeds
 
     partita show runs/fedper-digits-1 --target 0.9
     """
@@ -35,6 +41,11 @@ def show(
     from ..runs.stored import read_run
     from ..runs.target import reached
 
+    if holds_several(run):
+        if oracle or target is not None:
+            raise PartitaError(f"{run} holds several runs: --oracle and --target are of one run.")
+        show_several(run, as_json)
+        return
     found = read_run(run)
     beside = named_baselines(found, {})
     gains = gains_of(found, beside)
@@ -45,7 +56,7 @@ def show(
         print(json.dumps({**found.as_dict(oracle=oracle), "gains": against, **more}))
         return
     print_run(found, oracle=oracle)
-    print_gains(found, gains, beside.lost)
+    print_gains(found, gains, beside)
     if target is not None:
         print_target(found, target, at)
 
@@ -66,29 +77,6 @@ def list_runs(
         terminal.tell(f"No runs in {folder}. Make one with: partita run")
 
 
-def export(
-    run: Folder,
-    folder: Annotated[Path | None, typer.Option("--csv", help="Where to write the CSV files.")] = None,
-    manifest: Annotated[Path | None, typer.Option(help="Where to write who has which rows, as JSON.")] = None,
-) -> None:
-    """Write a run's metrics, traffic and rounds as CSV files, or the division of its data as a manifest.
-
-    Examples:
-
-    partita export runs/fedper-digits-1 --csv tables
-
-    partita export runs/fedper-digits-1 --manifest division.json
-    """
-    from ..runs.export import export_csv, export_manifest
-    from ..runs.stored import read_run
-
-    if folder is None and manifest is None:
-        raise PartitaError("Nothing to write: give --csv FOLDER, or --manifest FILE.")
-    written = export_csv(read_run(run), folder) if folder else []
-    for path in [*written, *([export_manifest(run, manifest)] if manifest else [])]:
-        terminal.tell(str(path))
-
-
 class Form(str, Enum):
     """How a table is written."""
 
@@ -100,7 +88,7 @@ class Form(str, Enum):
 
 def compare(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Runs, or folders that hold runs.")],
-    baseline: Annotated[str | None, typer.Option(help="The method to compare with; the first run's.")] = None,
+    baseline: Annotated[str | None, typer.Option(help="The method to compare with; by default the first.")] = None,
     form: Annotated[Form, typer.Option(help="How to write the table.")] = Form.terminal,
 ) -> None:
     """Compare runs, paired over clients and seeds: differences with intervals, corrected tests, wins and losses.
@@ -119,12 +107,13 @@ def compare(
 
 
 def print_kept(run: "Run", as_json: bool) -> None:
-    """A run that was just made, or has just gone on."""
+    """Print a run that was just made or resumed."""
     from ..runs.gains import gain_as_dict
 
     kept, gains = run.stored, run.gains()
     if as_json:
         print(json.dumps({**kept.as_dict(), "gains": [gain_as_dict(gain, kept.record) for gain in gains]}))
         return
-    print_run(kept)
-    print_gains(kept, gains, run.lost)
+    # Its notes were told when it began.
+    print_run(kept, notes=False)
+    print_gains(kept, gains, run.baselines)

@@ -1,8 +1,8 @@
-"""What does a person see? Progress, tables and messages on the terminal."""
+"""How is output shown on the terminal? As progress bars, tables and messages."""
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from rich import progress as bars
@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ..errors import DegenerateWarning
 from ..evaluation.metric import Metric
-from ..formatting import MINUS
+from ..formatting import MINUS, amount
 
 if TYPE_CHECKING:
     from ..data.federation import Federation
@@ -20,14 +20,22 @@ if TYPE_CHECKING:
     from ..evaluation.partition import Partition
     from ..evaluation.scores import Summary
     from ..experiment.estimate import Estimate
-    from ..simulation.events import Event, OnEvent
+    from ..experiment.options import Option
+    from ..simulation.events import Event, OnEvent, RoundEnded
 
 MOST_CLIENTS = 40
 UNLIMITED = 10_000
-"""Characters in a line that goes to a file or to another program, which is never wrapped."""
-# Names, folders and errors are other people's text: nothing in it is read as markup.
+"""The width of lines that go to a file or another program; they are never wrapped."""
+# Names, folders and errors may contain anything, so nothing in them is read as markup.
 output = Console(width=None if sys.stdout.isatty() else UNLIMITED, highlight=False, markup=False, emoji=False)
 messages = Console(stderr=True, soft_wrap=not sys.stderr.isatty(), highlight=False, markup=False, emoji=False)
+
+
+@contextmanager
+def busy(doing: str, *, show: bool) -> Iterator[None]:
+    """What is being done, as long as it is; nothing where nobody looks."""
+    with messages.status(f"{doing} ...") if show and messages.is_terminal else nullcontext():
+        yield
 
 
 @contextmanager
@@ -44,6 +52,8 @@ def show_events(show: bool) -> "Iterator[OnEvent]":
             bars.TextColumn("{task.fields[score]}", markup=False),
             console=messages,
         ) as shown:
+            # Until the first event: checks, baselines that are there, and the start of workers.
+            shown.add_task("starting", total=None, score="")
             yield _Bars(shown)
     else:
         yield _tell_event
@@ -54,50 +64,81 @@ class _Bars:
 
     def __init__(self, shown: bars.Progress) -> None:
         self._shown = shown
-        self._known: dict[str, bars.TaskID] = {}
+        self._known: dict[str, bars.TaskID] = {"starting": bars.TaskID(0)}
+        self._done = self._ahead = 0
+
+    def _show_all(self) -> None:
+        """One bar for all rounds, so that the time that is left covers the baselines too."""
+        self._advance("all rounds", self._done, max(self._ahead, self._done), None)
 
     def __call__(self, event: "Event") -> None:
-        from ..simulation.events import Analysed, RoundEnded
+        from ..simulation.events import Analysed, Planned, RoundEnded
 
-        if isinstance(event, RoundEnded):
+        if isinstance(event, Planned):
+            _tell_event(event)
+            self._ahead = self._done + event.rounds + event.baseline_rounds
+            self._show_all()
+        elif isinstance(event, RoundEnded):
             score = f"test {event.metric} {spread(event.score, event.metric)}" if event.score else None
-            self._advance(event.stage, event.round, event.rounds, score)
+            _tell_left_out(event)
+            self._advance(event.stage, event.round, event.rounds, score, event.now)
+            self._done += 1
+            self._show_all()
         elif isinstance(event, Analysed):
             self._advance(event.analysis, event.done, event.total, None)
         else:
             _tell_event(event)
 
-    def _advance(self, name: str, done: int, total: int, score: str | None) -> None:
+    def _advance(self, name: str, done: int, total: int, score: str | None, now: str = "") -> None:
+        if name != "all rounds" and "starting" in self._known:
+            self._shown.remove_task(self._known.pop("starting"))
         if name not in self._known:
             self._known[name] = self._shown.add_task(name, total=total, score="")
-        self._shown.update(self._known[name], completed=done, total=total)
+        self._shown.update(self._known[name], completed=done, total=total, description=now or name)
         if score is not None:
             self._shown.update(self._known[name], score=score)
 
 
 def _tell_event(event: "Event") -> None:
-    from ..simulation.events import Analysed, RoundEnded
+    from ..simulation.events import Analysed, Planned, RoundEnded
 
-    if isinstance(event, RoundEnded):
+    if isinstance(event, Planned):
+        for note in event.notes:
+            tell(note, "yellow", "Note")
+        clients, rounds = amount(event.clients, "client"), amount(event.rounds, "round")
+        beside = f", and {event.baseline_rounds:,} of baselines" if event.baseline_rounds else ""
+        tell(f"{event.label} on {event.data}: {clients}, {rounds}{beside}")
+    elif isinstance(event, RoundEnded):
+        _tell_left_out(event)
         if event.score:
             reached = spread(event.score, event.metric)
-            tell(f"{event.stage}: round {event.round}/{event.rounds}, test {event.metric} {reached}")
+            at = event.now or f"{event.stage}: round {event.round}/{event.rounds}"
+            tell(f"{at}, test {event.metric} {reached}")
     elif isinstance(event, Analysed):
         if event.done == event.total:
             tell(f"{event.analysis}: {event.total} clients")
     else:
         tell(
-            f"Another process is working on {event.folder}; waiting for it. Ctrl-C stops this one, and nothing is lost."
+            f"Another process is using {event.folder}; waiting for it. Ctrl-C stops this process, and nothing is lost."
         )
 
 
+def _tell_left_out(event: "RoundEnded") -> None:
+    from ..simulation.left_out import NAMED_AFTER, newly_named
+
+    if event.left_out:
+        tell(f"{event.stage}: round {event.round}: {amount(len(event.left_out), 'client')} left out", "yellow", "Note")
+    for each in newly_named(event.left_out):
+        tell(f"{each.name} was left out of {NAMED_AFTER} rounds in a row. {each.problem}", "yellow", "Note")
+
+
 def tell(text: str, style: str = "", kind: str = "") -> None:
-    """A message to the person, beside the output."""
+    """Print a message to the standard error."""
     messages.print(Text.assemble((f"{kind}:", style), f" {text}") if kind else Text(text))
 
 
 def say(*parts: str | tuple[str, str]) -> None:
-    """A line of output; a part with a style is a pair."""
+    """Print a line of output; a part with a style is a pair."""
     output.print(Text.assemble(*parts))
 
 
@@ -175,11 +216,23 @@ def print_division(federation: "Federation", summary: dict[str, Any]) -> None:
     if "floor" in summary:
         lowest = summary["floor"]
         say(
-            f"Floor: always answering the client's commonest training label is right for {100 * lowest['micro']:.1f} % "
+            f"Floor: answering the client's most common training label is right for {100 * lowest['micro']:.1f} % "
             f"of all test samples, {100 * lowest['macro']:.1f} % in the mean over clients."
         )
     if "hash" in summary:
         say(f"Manifest written; its hash is {summary['hash']}.")
+
+
+def print_options(name: str, source: str, summary: str, options: "Sequence[Option]") -> None:
+    say((name, "bold"), f": {summary}")
+    say(f"Source: {source}")
+    rows = columns("option", "type", "default", "meaning")
+    for column in rows.columns:
+        column.justify, column.no_wrap = "left", False
+    for each in options:
+        rows.add_row(each.name, each.type, each.default, each.meaning)
+    output.print(rows)
+    say("Set an option with algorithm.NAME=VALUE.\n")
 
 
 def print_partition(partition: "Partition") -> None:

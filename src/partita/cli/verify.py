@@ -1,4 +1,4 @@
-"""The command that looks for damage."""
+"""The command that checks runs for damage."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ def verify(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Runs, or folders that hold runs.")],
     as_json: AsJson = False,
 ) -> None:
-    """Look for damage in runs: the structure of their databases, and every stored value against its checksum.
+    """Check runs for damage: the structure of their databases, and the checksum of every stored value.
 
     Nothing is changed. The exit code is 1 if a run is damaged.
 

@@ -27,19 +27,19 @@ def weights_of_task(client: Client) -> Tensors:
 
 
 def received_replaces_own(tensors: Tensors, client: Client) -> Tensors:
-    """What was received replaces what the client had, but for what was decided to be its own."""
+    """What was received replaces what the client had, except tensors that `DECIDED` keeps on the client."""
     decided = DECIDED(client.task.network, frozenset(client.received))
     return tensors | client.received | only(client.own, decided)
 
 
 def all_that_is_shared(before: Tensors, after: Tensors, client: Client) -> tuple[Tensors, Tensors | None]:
-    """Every shared tensor, whole."""
+    """Upload every shared tensor completely."""
     return after, None
 
 
 @dataclass(frozen=True)
 class Refinement:
-    """Phases of the server itself, after each aggregation, on a sample of all training data that it holds."""
+    """Training on the server after each aggregation, on a sample of all training data."""
 
     fraction: Share
     phases: tuple[Phase, ...]
@@ -58,32 +58,32 @@ class Algorithm:
     made_by: str = field(default="", compare=False)
     """That function, as `module:function`."""
     shared: Selector = NETWORK
-    """What travels. All else stays on the client."""
+    """The tensors that are sent. All others stay on the client."""
     keep: Selector | None = None
     """What a client keeps between rounds, of the tensors that `expand` makes: by default what is not shared."""
     personal: Selector | None = None
     """The part of the network that is meant to be personal."""
     mixed: Selector | None = None
-    """The part of the network that the method itself mixes of own and received weights before it trains."""
+    """The part of the network in which the method itself mixes own and received weights before training."""
     expand: Callable[[Client], Tensors] = weights_of_task
     """All tensors that a client holds before its first round."""
     start: Callable[[Tensors, Client], Tensors] = received_replaces_own
     phases: tuple[Stage, ...] = ()
     absent: tuple[Stage, ...] = ()
-    """What clients that do not take part in a round do after the start, and keep, where a method asks it of them."""
+    """The phases of clients that do not take part in a round, for methods that train them too."""
     finetune: tuple[Stage, ...] = ()
     upload: Callable[[Tensors, Tensors, Client], tuple[Tensors, Tensors | None]] = all_that_is_shared
-    """Of the tensors before and after the phases: values, and a mask of the entries sent. What is not shared stays."""
+    """From the tensors before and after the phases: the values to send, and a mask. Only shared tensors are sent."""
     weight: Callable[[Tensors, Tensors, Client], float] | None = None
-    """Of the same tensors: what the client counts in a mean with the weights that clients upload."""
+    """From the same tensors: the client's weight in a mean, for `averaging(weights="uploaded")`."""
     decide: Callable[[Tensors, Sequence[Update], Moment, Network], Collection[str] | None] | None = None
-    """After a round, of the server's state before it and the updates: which tensors of the network `DECIDED` selects.
+    """After a round, from the server's state before it and the updates: the tensors that `DECIDED` selects.
 
     The choice is kept in the server's state and downloaded with it; None leaves it as it is.
     """
     view: View = PLAIN
     predict: Callable[[Tensors, Tensor, Client], Tensor] | None = None
-    """How the client's model answers, where that is more than the network with the view's weights."""
+    """How the client's model makes predictions, if not by the network with the view's weights."""
     server: Server = field(default_factory=Aggregation)
     refinement: Refinement | None = None
 
@@ -105,7 +105,7 @@ class Algorithm:
 
 
 def with_server(algorithm: Algorithm, server: Server) -> Algorithm:
-    """An algorithm that averages, with another way to aggregate."""
+    """An averaging algorithm with another server."""
     if not isinstance(algorithm.server, Aggregation):
         raise PartitaError(
             f"{algorithm.label} has a server of its own ({type(algorithm.server).__name__}), which cannot be replaced. "
@@ -116,7 +116,7 @@ def with_server(algorithm: Algorithm, server: Server) -> Algorithm:
 
 @dataclass(frozen=True)
 class Trained:
-    """What a round leaves of a client: what it keeps, what it uploads, and its tensors right after training."""
+    """A client's result of a round: its new state, its update, and its tensors right after training."""
 
     own: Tensors
     update: Update
@@ -124,7 +124,7 @@ class Trained:
 
 
 def shared_names(algorithm: Algorithm, task: Task, names: Iterable[str]) -> frozenset[str]:
-    """The names that travel: not counters, nor what the network itself freezes; running statistics as the task says."""
+    """The names that are sent: no counters, no frozen tensors, and running statistics only if the task shares them."""
     network = task.network
     at_home = network.frozen | (network.buffers if task.buffers == "local" else network.counters)
     universe = frozenset(names)
@@ -132,7 +132,7 @@ def shared_names(algorithm: Algorithm, task: Task, names: Iterable[str]) -> froz
 
 
 def kept_names(algorithm: Algorithm, task: Task, names: Iterable[str]) -> frozenset[str]:
-    """The names that a client keeps between rounds. A counter follows its layer: a shared one's starts anew."""
+    """The names that a client keeps between rounds. The counter of a shared layer is reset in every round."""
     universe = frozenset(names)
     kept = (~algorithm.shared if algorithm.keep is None else algorithm.keep)(task.network, universe)
     kept |= universe & task.network.buffers if task.buffers == "local" else frozenset()
@@ -140,7 +140,7 @@ def kept_names(algorithm: Algorithm, task: Task, names: Iterable[str]) -> frozen
 
 
 def initial_state(algorithm: Algorithm, client: Client, sizes: Sequence[int]) -> Tensors:
-    """The server's state before the first round; `client` is any, before its first."""
+    """The server's state before the first round; `client` is any client before its first round."""
     tensors = algorithm.expand(client)
     shared = only(tensors, shared_names(algorithm, client.task, tensors))
     state = algorithm.server.init({name: tensor.cpu() for name, tensor in shared.items()}, sizes)
@@ -153,8 +153,8 @@ def initial_state(algorithm: Algorithm, client: Client, sizes: Sequence[int]) ->
 
 
 def enter(algorithm: Algorithm, client: Client) -> Client:
-    """The client with the tensors that the algorithm gives everyone to begin with."""
-    return replace(client, initial=algorithm.expand(client))
+    """The client with the initial tensors that the algorithm gives every client."""
+    return replace(client, initial=client.task.place(algorithm.expand(client)))
 
 
 def begin(algorithm: Algorithm, client: Client) -> Tensors:
@@ -172,7 +172,7 @@ def client_round(algorithm: Algorithm, clients: Sequence[Client], run_phase: Run
 
 
 def absent_round(algorithm: Algorithm, clients: Sequence[Client], run_phase: RunPhase) -> list[Tensors]:
-    """What each client keeps of a round in which it does not take part."""
+    """Each client's state after a round in which it does not take part."""
     clients = [enter(algorithm, client) for client in clients]
     after = _run(algorithm.absent, clients, [begin(algorithm, client) for client in clients], run_phase)
     return [_kept(algorithm, *each) for each in zip(clients, after, strict=True)]
@@ -211,7 +211,7 @@ def _marked(algorithm: Algorithm, state: Tensors, decided: Collection[str], netw
 
 
 def personalize(algorithm: Algorithm, clients: Sequence[Client], run_phase: RunPhase) -> list[Tensors]:
-    """The tensors each client uses its model with. Nothing is kept: the clients' state stays as it was."""
+    """The tensors that each client's model is used with. The clients' states are not changed."""
     clients = [enter(algorithm, replace(client, purpose="finetune")) for client in clients]
     return _run(algorithm.finetune, clients, [begin(algorithm, client) for client in clients], run_phase)
 
@@ -240,6 +240,7 @@ def _finish(algorithm: Algorithm, client: Client, before: Tensors, after: Tensor
         batches=client.batches_per_epoch(len(client.train)),
         mask=mask,
         weight=algorithm.weight(before, after, client) if algorithm.weight else None,
+        name=client.name,
     )
     return Trained(own=_kept(algorithm, client, after), update=update, tensors=after)
 

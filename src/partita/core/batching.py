@@ -2,15 +2,17 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from ..randomness import generator
-from ..signatures import Positive, check_fields
+from ..signatures import Positive, check_fields, named_fields
 from .samples import Samples
 
 
+@named_fields
 @dataclass(frozen=True)
 class Batching:
     """How an epoch is cut into batches; the last, smaller batch is kept unless `drop_last`."""
@@ -18,6 +20,7 @@ class Batching:
     size: Positive = 10
     shuffle: bool = True
     drop_last: bool = False
+    example: ClassVar[str] = "Batching(32)"
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -29,7 +32,7 @@ class Batching:
         return [(begin, end) for begin, end in cuts if end - begin >= smallest]
 
     def epoch(self, samples: Samples, batch_norm: bool, seed: int, purpose: str, *key: int) -> Iterator[Samples]:
-        """One pass in an order, and with an augmentation, that depend on the seed and the key alone."""
+        """One pass over the samples. Order and augmentation depend on the seed and the key alone."""
         draw = generator(seed, purpose + "/augment", *key)
         for rows in self.rows(len(samples), batch_norm, seed, purpose, *key):
             yield samples.take(rows).augmented(draw)

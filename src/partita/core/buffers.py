@@ -1,4 +1,4 @@
-"""How are a module's buffers put back as they were? By a snapshot of their values."""
+"""How are a module's buffers restored? From a snapshot of their values."""
 
 from collections.abc import Collection
 
@@ -18,7 +18,7 @@ class Snapshot:
         ]
 
     def restore_(self) -> None:
-        """A forward pass may change a buffer in place, or put another tensor there."""
+        """Restore the buffers: a forward pass may change one in place, or replace it by another tensor."""
         with torch.no_grad():
             for part, name, buffer, values in self._kept:
                 part._buffers[name] = buffer

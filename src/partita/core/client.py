@@ -1,12 +1,13 @@
 """What does a client know in a round? Its task, its training data, what it keeps and what it received. No test data."""
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from ..randomness import Moment, generator
+from ..randomness import Moment, generator, seeded
 from ..tensors import Tensors
 from .batching import Batching
 from .samples import Samples
@@ -15,6 +16,8 @@ from .task import Task
 
 @dataclass(frozen=True, eq=False)
 class Client:
+    """One client in one round, as an algorithm sees it."""
+
     id: int
     task: Task
     train: Samples
@@ -28,14 +31,19 @@ class Client:
     """What the client keeps between rounds; empty before its first."""
     received: Tensors = field(default_factory=dict)
     purpose: str = "train"
+    name: str = ""
+    """The client's name in the data, for messages; by default its number."""
+
+    def __str__(self) -> str:
+        return f"client {self.name or self.id}"
 
     def generator(self, purpose: str) -> torch.Generator:
         """Random numbers of this client in this round."""
         return generator(self.moment.seed, purpose, self.moment.round, self.id)
 
-    def fixed_generator(self, purpose: str) -> torch.Generator:
-        """Random numbers that are the same for all clients and rounds of a run."""
-        return generator(self.moment.seed, purpose)
+    def seeded(self, purpose: str) -> AbstractContextManager[None]:
+        """Inside the context, what torch itself draws (dropout) belongs to this client and round, on any device."""
+        return seeded(self.moment.seed, purpose, self.moment.round, self.id, device=self.task.device)
 
     def batches(self, samples: Samples, epoch: int) -> Iterator[Samples]:
         """One epoch. The order is the same for every phase, so that methods can be compared phase by phase."""

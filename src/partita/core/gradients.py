@@ -1,4 +1,4 @@
-"""Which gradient does a step follow? That of the loss at the weights, or an estimate made of several."""
+"""Which gradient does a step follow? The gradient of the loss, or an estimate from several gradients."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Estimator(Protocol):
     def __call__(
         self, gradient_at: GradientAt, trained: Tensors, batches: Sequence[Samples], tensors: Tensors
     ) -> tuple[Tensors, Tensors]:
-        """The estimate, and tensors of the client that it changes besides."""
+        """The estimate, and other tensors of the client that it changes."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""With what does a part of the network begin?"""
+"""What are the initial weights of a part of the network?"""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -27,7 +27,7 @@ def independent(personal: Selector) -> Callable[[Client], Tensors]:
         drawn: Tensors = {}
         with seeded(client.moment.seed, "personal", client.id):
             for module in dict.fromkeys(owner for name, owner in network.owners.items() if name in chosen):
-                fresh = deepcopy(module)
+                fresh = deepcopy(module).cpu()
                 if not callable(reset := getattr(fresh, "reset_parameters", None)):
                     raise PartitaError(
                         f"{type(module).__name__} has no reset_parameters(); use personal_init='common'."
@@ -65,7 +65,8 @@ def with_head(kind: HeadInit, *, zero_bias: bool = False) -> Callable[[Client], 
 
 
 def _drawn(kind: HeadInit, like: Tensor) -> Tensor:
-    weight = torch.empty_like(like)
+    """On the processor, whose random numbers are the same for every device."""
+    weight = torch.empty_like(like, device="cpu")
     gain = nn.init.calculate_gain("relu")
     if kind == "xavier_uniform":
         return nn.init.xavier_uniform_(weight)

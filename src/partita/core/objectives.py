@@ -10,14 +10,14 @@ from torch.nn import functional as F
 Problem = Literal["classification", "regression", "next_word"]
 
 PAD, UNKNOWN, BEGIN, END = range(4)
-"""Numbers that are no words: filling, a word outside the vocabulary, the begin and the end of a text."""
+"""Token numbers that are not words: padding, unknown word, begin and end of a text."""
 SPECIAL = 4
 """Words are numbered from here."""
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 Measures = dict[str, float]
 Measure = Callable[[Tensor, Tensor], Measures]
-"""Sums over samples: `count`, `loss`, and `correct` where there is right and wrong."""
+"""Sums over samples: `count`, `loss`, and for classification `correct`."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def _alike(outputs: Tensor, targets: Tensor) -> Tensor:
-    """A network with one output answers in a column; targets are in a row."""
+    """The outputs in the shape of the targets: a network with one output returns a column."""
     return outputs.squeeze(-1) if outputs.ndim == targets.ndim + 1 and outputs.shape[-1] == 1 else outputs
 
 

@@ -5,14 +5,14 @@ An optimizer is a value with two functions: `init` makes its state, `update` ret
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Annotated, Literal, Protocol, TypeVar
+from typing import Annotated, ClassVar, Literal, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
 from ..errors import PartitaError
 from ..randomness import Moment
-from ..signatures import Momentum, Rate, Strength, above, check_fields
+from ..signatures import Momentum, Rate, Strength, above, check_fields, checked, named_fields
 from ..tensors import Tensors, prefixed
 from .network import Network
 from .schedules import CONSTANT, Schedule
@@ -41,7 +41,7 @@ def zeros(prefix: str, params: Mapping[str, Tensor]) -> Tensors:
 
 @dataclass(frozen=True)
 class Descent:
-    """What a step of SGD does to one tensor: the tensor goes `rate` times the gradient plus `decay` times itself."""
+    """A step of SGD on one tensor: it moves by `rate` times (the gradient plus `decay` times the tensor)."""
 
     rate: float
     decay: float
@@ -52,6 +52,7 @@ class Descent:
         return self.rate * self.decay
 
 
+@named_fields
 @dataclass(frozen=True)
 class SGD:
     """Stochastic gradient descent, as torch's: decay enters the gradient, the gradient enters the momentum."""
@@ -67,6 +68,7 @@ class SGD:
     """Largest norm of the gradient, over the tensors that are trained and no others."""
     rates: tuple[tuple[Selector, Rate], ...] = ()
     """Factors on the learning rate of selected tensors."""
+    example: ClassVar[str] = "SGD(0.1)"
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -91,7 +93,7 @@ class SGD:
     def descents(
         self, names: Iterable[str], moment: Moment, network: Network, factors: Mapping[str, float] | None = None
     ) -> dict[str, Descent]:
-        """What a step at that moment does to each tensor that has a factor; by default `rates` says which."""
+        """The step of each tensor at a moment. `factors` scale the learning rates, by default those of `rates`."""
         universe = list(names)
         rate = self.lr * self.schedule(moment)
         decayed = self.decayed(network, frozenset(universe)) if self.weight_decay else frozenset()
@@ -175,6 +177,7 @@ class Adaptive:
         return old + square
 
 
+@checked
 def adam(
     lr: Rate,
     *,
@@ -188,6 +191,7 @@ def adam(
     return Adaptive(lr, beta1=beta1, beta2=beta2, epsilon=epsilon, bias_correction=bias_correction, schedule=schedule)
 
 
+@checked
 def yogi(
     lr: Rate, *, beta1: Momentum = 0.9, beta2: Momentum = 0.99, epsilon: Epsilon = 1e-3, schedule: Schedule = CONSTANT
 ) -> Adaptive:
@@ -197,6 +201,7 @@ def yogi(
     )
 
 
+@checked
 def adagrad(lr: Rate, *, beta1: Momentum = 0.0, epsilon: Epsilon = 1e-3, schedule: Schedule = CONSTANT) -> Adaptive:
     """FedAdagrad's: the second moment is the sum of squared gradients."""
     return Adaptive(lr, second="adagrad", beta1=beta1, epsilon=epsilon, bias_correction=False, schedule=schedule)

@@ -22,7 +22,7 @@ Objective = Callable[[Tensors, Samples, Client], Tensor]
 """A loss that is more than the network's outputs against the targets."""
 
 Transform = Callable[[Tensors, Client], Tensors]
-"""What a client does to its tensors between phases; the first line of its docstring describes it."""
+"""A function between phases, from a client's tensors to new ones. The first line of its docstring describes it."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class Phase:
     gradient: Estimator = PLAIN_GRADIENT
     view: View = PLAIN
     objective: Objective | None = None
-    """Instead of the task's loss of the view's weights."""
+    """Replaces the task's loss."""
     project: Callable[[str, Tensor], Tensor] | None = None
-    """Puts each trained tensor, given by name, back into its set after a step."""
+    """Projects each trained tensor, given by name, onto its feasible set after a step."""
     samples: Callable[[Client], Samples] = lambda client: client.train
     carry: bool = False
     """Continue with the optimizer state of the phase before, and leave it to the next."""

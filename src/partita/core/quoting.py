@@ -1,4 +1,4 @@
-"""How does a name stand in the text of a selector? In quotes where one of its characters has a meaning there."""
+"""How is a name written in the text of a selector? In quotes if it has characters with a special meaning."""
 
 import re
 

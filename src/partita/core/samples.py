@@ -1,4 +1,4 @@
-"""What does a client learn from? Samples: inputs and targets, stored once and looked at by index."""
+"""What does a client learn from? Samples: inputs and targets, stored once and selected by index."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -48,7 +48,7 @@ class Preparation:
 
 AS_STORED = Preparation()
 READY = 1 << 26
-"""So many numbers of a client are kept ready at most."""
+"""The largest number of prepared values that are kept for a client."""
 
 
 class Samples:
@@ -87,6 +87,11 @@ class Samples:
         return inputs.shape[1:], seen, targets.shape[1:], targets.dtype
 
     @property
+    def preparation(self) -> Preparation:
+        """How stored values become inputs."""
+        return self._preparation
+
+    @property
     def stored(self) -> Tensor:
         return self._inputs if self._indices is None else _rows(self._inputs, self._indices)
 
@@ -114,7 +119,7 @@ class Samples:
     def alone(
         self, layout: torch.memory_format = torch.contiguous_format, device: torch.device | str = "cpu"
     ) -> "Samples":
-        """The same samples in a storage of their own, from which no other can be reached.
+        """A copy of these samples, from which no other sample can be reached.
 
         They are made ready once, with images in this layout, unless augmentation comes first or they are too many.
         """

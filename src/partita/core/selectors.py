@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import reduce
 from operator import or_
+from typing import ClassVar
 
 from torch import nn
 
@@ -26,6 +27,7 @@ class Selector:
 
     text: str
     choose: Choose = field(repr=False)
+    example: ClassVar[str] = "HEAD or 'head'"
 
     def __call__(self, network: Network, names: frozenset[str]) -> frozenset[str]:
         return self.choose(network, names)

@@ -1,8 +1,9 @@
-"""What does the server do? Say what a client downloads, and what the updates of a round do to its state.
+"""What does the server do? It decides what a client downloads, and aggregates the updates of a round.
 
 The state is named tensors too: the shared ones, and under `server/` what never leaves it.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Annotated, Literal, Protocol
@@ -10,7 +11,7 @@ from typing import Annotated, Literal, Protocol
 import torch
 from torch import Tensor
 
-from ..errors import PartitaError
+from ..errors import DivergedError, PartitaError
 from ..randomness import Moment
 from ..signatures import Range, check_fields
 from ..tensors import Tensors, network_name, prefixed, under
@@ -23,9 +24,9 @@ PART = 1 << 15
 
 @dataclass(frozen=True, eq=False)
 class Update:
-    """What a client uploads: values, for each of them perhaps a mask of the entries sent, and its size.
+    """A client's upload: values, optional masks of the entries sent, and the client's size.
 
-    Masks are boolean, or of 0 and 1. What an entry holds that was not sent means nothing; it may be not a number.
+    Masks are boolean, or 0 and 1. The value of an entry that was not sent is ignored; it may be nan.
     """
 
     client: int
@@ -34,33 +35,39 @@ class Update:
     batches: int
     mask: Tensors | None = None
     weight: Annotated[float, Range(0)] | None = None
-    """What the client itself says that it counts, where the algorithm computes it."""
+    """The client's weight in a mean, if the algorithm computes it on the client."""
+    name: str = ""
+    """The client's name in the data, for messages; by default its number."""
+
+    def __str__(self) -> str:
+        return f"The update of client {self.name or self.client}"
 
     def __post_init__(self) -> None:
         try:
             check_fields(self)
         except PartitaError as problem:
-            raise PartitaError(f"The update of client {self.client}: {problem}") from problem
+            kind = DivergedError if self.weight is not None and not math.isfinite(self.weight) else PartitaError
+            raise kind(f"{self}: {problem}") from problem
         if self.mask is not None:
             object.__setattr__(self, "mask", {name: self._checked(name, mask) for name, mask in self.mask.items()})
 
     def _checked(self, name: str, mask: Tensor) -> Tensor:
-        place = f"The update of client {self.client}: the mask of {name!r}"
+        place = f"{self}: the mask of {name!r}"
         if name not in self.values:
-            raise PartitaError(f"{place} stands alone. Mask only tensors that are sent.")
+            raise PartitaError(f"{place} has no tensor. Mask only tensors that are sent.")
         if mask.shape != self.values[name].shape:
             shapes = f"has the shape {list(mask.shape)}, the tensor {list(self.values[name].shape)}"
-            raise PartitaError(f"{place} {shapes}. Give each entry of the tensor one of the mask.")
+            raise PartitaError(f"{place} {shapes}. They must be the same.")
         if mask.dtype == torch.bool:
             return mask
         found = mask.bool()
         if not torch.equal(found.to(mask.dtype), mask):
-            raise PartitaError(f"{place} holds values that are neither 0 nor 1. Each entry is sent or not: 0 or 1.")
+            raise PartitaError(f"{place} has values that are neither 0 nor 1. Each must be 0 or 1.")
         return found
 
 
 def in_order(updates: Sequence[Update]) -> list[Update]:
-    """By the ids of clients, so that neither a sum nor the order of stored tensors depends on who came first."""
+    """Updates in the order of client ids, so that results do not depend on the order of arrival."""
     return sorted(updates, key=lambda update: update.client)
 
 
@@ -78,7 +85,7 @@ class Server(Protocol):
 
 
 Rule = Callable[[Tensors, Sequence[Update], Network], Tensors]
-"""What the clients' changes are together: of each tensor that anybody sent, old - new in float64.
+"""Combines the clients' changes: for each tensor that any client sent, old - new in float64.
 
 Updates come in the order of client ids. An entry that nobody sent has a change of 0.
 """
@@ -87,7 +94,7 @@ Weights = Literal["samples", "uniform", "batches", "uploaded"]
 
 @dataclass(frozen=True)
 class Mean:
-    """The mean change over those who sent an entry, weighted by samples, batches, what clients say, or not at all."""
+    """The mean change of each entry over its senders, weighted by samples, batches, uploaded weights, or not at all."""
 
     weights: Weights = "samples"
 
@@ -97,9 +104,9 @@ class Mean:
 
 @dataclass(frozen=True)
 class Aggregation:
-    """A server with one model for all: an optimizer follows what a rule makes of the clients' changes.
+    """A server with one model for all clients: a rule combines their changes, and an optimizer applies the result.
 
-    SGD with rate 1 takes the change as it is. Running statistics are means, not weights: they take it always.
+    SGD with rate 1 applies the change directly. Running statistics are not weights, so it is always applied directly.
     """
 
     rule: Rule = Mean()
@@ -134,7 +141,7 @@ class Aggregation:
 def pseudo_gradient(shared: Tensors, updates: Sequence[Update], weights: Weights = "samples") -> Tensors:
     """The mean of (old - new) over those who sent an entry, in float64 and in the order of client ids.
 
-    Of differences, so that what no client changed stays as it is to the bit; what nobody sent has none.
+    Differences are averaged, so that a value that no client changed keeps its bits. Unsent tensors are left out.
     """
     found: Tensors = {}
     ordered = in_order(updates)
@@ -168,7 +175,7 @@ def weight_of(update: Update, weights: Weights) -> float:
         return float(getattr(update, weights))
     if update.weight is None:
         raise PartitaError(
-            f"The update of client {update.client} has no weight, for the algorithm computes none (Algorithm.weight). "
+            f"{update} has no weight, because the algorithm computes none (Algorithm.weight). "
             "Weigh by samples, batches or uniformly."
         )
     return update.weight
@@ -183,7 +190,7 @@ def _mean_change(
     for value, mask, weight in zip(values, masks, weights, strict=True):
         torch.sub(wide, difference.copy_(value), out=difference)
         if mask is not None:
-            # Not multiplied by 0: what was not sent may be not a number.
+            # Filled, not multiplied by 0: an entry that was not sent may be nan.
             difference.masked_fill_(~mask, 0.0)
         total.add_(difference, alpha=weight)
         sent = sent + (weight if mask is None else weight * mask.double())

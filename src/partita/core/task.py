@@ -1,4 +1,4 @@
-"""What is to be learned? A network, a loss and how to measure it; nothing of clients or rounds."""
+"""What is to be learned? A network, a loss and a measure, independent of clients and rounds."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -26,11 +26,11 @@ _CHECKPOINTS = (
 
 
 class Task:
-    """A network made functional: its weights are arguments, the module itself holds none that matter.
+    """A functional network: its weights are arguments, and the module's own values do not matter.
 
-    `buffers` says what becomes of running statistics: `follow` (shared or personal as their layer is), `local` (they
-    never leave the client) or `batch` (there are none: statistics of the batch, also in use). `frozen_norm` says
-    whether norm layers that a phase does not train keep updating their statistics (`train`) or not (`eval`).
+    `buffers` controls running statistics: `follow` (shared or personal like their layer), `local` (never sent) or
+    `batch` (none; the statistics of the batch are used, in evaluation too). `frozen_norm` controls norm layers that a
+    phase does not train: they keep updating their statistics (`train`) or not (`eval`).
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Task:
         return self.part_outputs(self.module, weights, inputs)
 
     def part_outputs(self, part: nn.Module, weights: Tensors, inputs: Tensor) -> Tensor:
-        """What a part of the network makes of its inputs, given the weights of the whole network."""
+        """The output of a part of the network, given the weights of the whole network."""
         places = {
             f"{prefix}.{own}" if prefix else own: name
             for prefix, owner in part.named_modules()
@@ -95,7 +95,7 @@ class Task:
         return result
 
     def place(self, tensors: Tensors) -> Tensors:
-        """The tensors where the network is."""
+        """The tensors on the network's device."""
         return {name: tensor.to(self.device) for name, tensor in tensors.items()}
 
     def load_(self, weights: Tensors) -> Tensors:
@@ -107,8 +107,14 @@ class Task:
                 tensor.copy_(weights[name])
         return held
 
+    def module_with(self, weights: Tensors) -> nn.Module:
+        """A module of its own with these weights, in evaluation mode."""
+        self.evaluate_()
+        self.load_(weights)
+        return _copy(self.module)
+
     def features(self, weights: Tensors, inputs: Tensor) -> Tensor:
-        """What the head receives."""
+        """The inputs of the head."""
         seen: list[Tensor] = []
         handle = self.head.register_forward_pre_hook(lambda _, arguments: seen.append(arguments[0]))
         try:
@@ -118,7 +124,7 @@ class Task:
         return seen[0]
 
     def head_outputs(self, weights: Tensors, features: Tensor) -> Tensor:
-        """What the head makes of features."""
+        """The outputs of the head for features."""
         own = {name.rpartition(".")[2] for name in self.network.groups["head"]}
         if own != {name for name, _ in self.head.named_parameters()}:
             raise PartitaError("The head shares weights with another layer; this method needs a head of its own.")
@@ -164,7 +170,7 @@ class Task:
         return sum(each["correct"] for each in sums) / sum(each["count"] for each in sums)
 
     def _need_all(self, weights: Tensors) -> None:
-        """The module's own values are whatever was used last, so none of them may be left in place."""
+        """Refuse missing weights: the module's own values are those of its last use, and must not be used."""
         missing = [name for name in self.weights if name not in weights]
         if missing:
             raise PartitaError(
@@ -189,7 +195,7 @@ def _without_checkpoints() -> Iterator[None]:
 
 
 def _copy(module: nn.Module) -> nn.Module:
-    """A copy of a module with everything that its author added to it, or an error where that is not possible."""
+    """A copy of a module with everything that was added to it, such as hooks; an error if that is impossible."""
     for name, parameter in module.named_parameters():
         if parameter._backward_hooks or parameter._post_accumulate_grad_hooks:
             raise PartitaError(

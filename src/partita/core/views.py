@@ -1,4 +1,4 @@
-"""How do a client's tensors make the weights of the network? Mostly they are the weights."""
+"""How do a client's tensors form the weights of the network? Usually they are the weights."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from .selectors import Selector, below
 class View:
     """`weights` makes the network's weights; `place` says which tensors stand for a part of the network.
 
-    A view hands running statistics on as they are, never as a mixture: training updates them in place.
+    A view passes running statistics unchanged, never as a mixture, because training updates them in place.
     """
 
     text: str
@@ -22,8 +22,8 @@ class View:
     """Whether each weight of the network is one of the tensors."""
 
     def sources(self, tensors: Tensors, network: Network) -> dict[str, str]:
-        """For each weight of the network the tensor that it is, where it is made of one alone."""
-        # Of other objects than the tensors, since one tensor may have several names.
+        """For each weight of the network that is exactly one of the tensors, the name of that tensor."""
+        # New objects stand in for the tensors, because one tensor may have several names.
         stand_ins = {name: tensor.view_as(tensor) for name, tensor in tensors.items()}
         known = {id(tensor): name for name, tensor in stand_ins.items()}
         weights = self.weights(stand_ins, network)

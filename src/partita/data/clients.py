@@ -1,5 +1,6 @@
 """How do data in Python become a federation? By client, or with a client id for each row."""
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from torch.utils.data import Dataset
 from ..core.objectives import Problem
 from ..errors import PartitaError, unknown
 from ..formatting import amount
+from ..signatures import check_names
 from .arrays import Units, stack
 from .datasets import Inputs, array_of, read_dataset, texts_of
 from .federation import Division, Federation, federate
@@ -68,6 +70,7 @@ def from_clients(
     If there is no test part, the fraction `test` of each client's samples, at least one, is drawn at random for it.
     The other keyword arguments are those of `federate`.
     """
+    check_names("from_clients", division, [*inspect.signature(from_clients).parameters, *Division.__annotations__])
     check_part("test", test)
     if isinstance(data, Mapping):
         _refuse_more(name, targets, clients)

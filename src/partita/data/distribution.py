@@ -19,7 +19,7 @@ SHADES = " .:-=+*#%@"
 
 @dataclass(frozen=True)
 class Floor:
-    """Test scores of a constant answer: the client's commonest training class or word, or its training mean.
+    """Test scores of a constant answer: the client's most common training class or word, or its mean.
 
     Accuracies, or for regression roots of mean squared errors. Clients without a test sample have no score; where none
     has one, the means are not a number.

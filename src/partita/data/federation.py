@@ -1,6 +1,5 @@
 """Who takes part, and with which data? Clients by number, each with three disjoint roles of data."""
 
-import difflib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,8 +14,10 @@ from ..core.objectives import Problem
 from ..core.samples import Preparation, Samples
 from ..errors import PartitaError
 from ..randomness import derive, generator
+from ..signatures import named_arguments
 from .duplicates import check_duplicates
 from .manifests import fingerprint
+from .names import find_client
 from .pool import Pool, Texts
 from .roles import check_roles, in_one_piece, roles_of
 from .split import Role, Split, check_least, check_part
@@ -51,6 +52,8 @@ class Federation:
     """Clients that never train; they show how new clients fare."""
     names: Sequence[str] = ()
     """One name for each client. Without names, clients are called by their numbers."""
+    class_names: Sequence[str] = ()
+    """One name for each class. Without names, classes are called by their numbers."""
     origin: Mapping[str, object] = field(default_factory=dict)
     """Where the division came from: data, split with settings, seed and notes. It is part of the manifest."""
     settings: Mapping[str, object] | None = field(default=None, repr=False)
@@ -76,21 +79,7 @@ class Federation:
 
     def client(self, name_or_number: str | int) -> int:
         """The number of a client, given its name (a text) or its number."""
-        if isinstance(name_or_number, str):
-            if name_or_number in self._numbers:
-                return self._numbers[name_or_number]
-            near = difflib.get_close_matches(name_or_number, self._numbers, n=3, cutoff=0.5)
-            hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-            raise PartitaError(
-                f"{self.name} has no client called {name_or_number!r}.{hint} It has {len(self)} clients, from "
-                f"{self.name_of(0)!r} to {self.name_of(len(self) - 1)!r}."
-            )
-        if not 0 <= name_or_number < len(self):
-            raise PartitaError(
-                f"{self.name} has no client with the number {name_or_number}: its {len(self)} clients are numbered "
-                f"from 0 to {len(self) - 1}."
-            )
-        return int(name_or_number)
+        return find_client(name_or_number, self._numbers, self.name)
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
@@ -147,6 +136,7 @@ class Division(TypedDict, total=False):
     seed: int
 
 
+@named_arguments
 def federate(
     pool: Pool,
     split: Split | None = None,
@@ -171,6 +161,11 @@ def federate(
     `length` words of each text. Rows that stand in train and in test are counted, and above a share of
     `most_duplicates` refused.
     """
+    if not isinstance(pool, Pool):
+        raise PartitaError(
+            f"federate divides a Pool, not a {type(pool).__name__}. Make one: from_dataset(dataset), or a source such "
+            "as npz(path=...); if it is known whose each sample is: from_clients(inputs, targets, clients)."
+        )
     check_part("validation", validation)
     check_least(0, crop=crop, most_duplicates=most_duplicates)
     check_least(1, vocabulary=vocabulary, length=length)
@@ -178,6 +173,8 @@ def federate(
         raise PartitaError(f"{pool.name} holds numbers: vocabulary and length are settings of texts.")
     if (crop or flip) and (isinstance(pool.inputs, Texts) or pool.inputs.ndim != 4):
         raise PartitaError(f"{pool.name} holds no images: crop and flip are settings of images.")
+    if crop and isinstance(pool.inputs, Tensor) and crop > min(pool.inputs.shape[2:]):
+        raise PartitaError(f"crop = {crop}: images of {pool.name} have a side of {min(pool.inputs.shape[2:])} pixels.")
     split = split or default_split(pool)
     assignment = split(pool, seed)
     roles = [roles_of(share, pool, validation, seed, client) for client, share in enumerate(assignment.shares)]
@@ -213,6 +210,7 @@ def federate(
         newcomers=held_out,
         label_sets=_label_sets(pool, roles) if own_labels else (),
         names=names,
+        class_names=pool.class_names if len(pool.class_names) == classes else (),
         origin={
             "data": pool.name,
             "split": {"name": split.name, **split.settings},

@@ -23,6 +23,8 @@ class Texts:
     tokens: npt.NDArray[np.int32]
     bounds: npt.NDArray[np.int64]
     words: Sequence[str]
+    characters: bool = False
+    """Whether the words are single characters."""
 
     def __len__(self) -> int:
         return len(self.bounds) - 1
@@ -50,6 +52,8 @@ class Pool:
     facts: Mapping[str, int] = field(default_factory=dict)
     rows_identify: bool = True
     """Whether equal inputs mean the same sample. They do not for ratings: many people rate the same film."""
+    class_names: Sequence[str] = ()
+    """One for each class. Without names, classes are called by their numbers."""
 
     def __post_init__(self) -> None:
         _check(self)

@@ -1,6 +1,5 @@
 """Which samples go to which client? A split is a value; it assigns a pool's rows."""
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
@@ -11,6 +10,7 @@ import numpy.typing as npt
 
 from ..errors import PartitaError
 from ..randomness import derive
+from ..signatures import bound
 from .pool import Pool
 
 Role = Literal["train", "validation", "test"]
@@ -58,9 +58,10 @@ def splitting(make: Callable[Arguments, Assign]) -> Callable[Arguments, Split]:
 
     @wraps(make)
     def named(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Split:
-        given = inspect.signature(make).bind(*args, **kwargs)
+        given = bound(make, args, kwargs)
+        made = make(*given.args, **given.kwargs)
         given.apply_defaults()
-        return Split(make.__name__, given.arguments, assign=make(*args, **kwargs))
+        return Split(make.__name__, given.arguments, assign=made)
 
     return named
 

@@ -10,6 +10,7 @@ import unicodedata
 from array import array
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -55,7 +56,7 @@ def tokenize(texts: Iterable[str], *, characters: bool = False) -> Texts:
     for text in texts:
         tokens.extend([numbers.setdefault(word, len(numbers)) for word in (text if characters else words_of(text))])
         bounds.append(len(tokens))
-    return Texts(np.array(tokens, dtype=np.int32), np.array(bounds, dtype=np.int64), tuple(numbers))
+    return Texts(np.array(tokens, dtype=np.int32), np.array(bounds, dtype=np.int64), tuple(numbers), characters)
 
 
 def tokenize_once(texts: Sequence[str], *, characters: bool = False) -> Texts:
@@ -69,7 +70,7 @@ def tokenize_once(texts: Sequence[str], *, characters: bool = False) -> Texts:
         # A cache that cannot be written is no reason to stop.
         with suppress(OSError):
             _write_tokens(path, found)
-    return found
+    return replace(found, characters=characters)
 
 
 def _key(texts: Sequence[str], characters: bool) -> str:
@@ -154,6 +155,13 @@ def _lookup(texts: Texts, training: npt.NDArray[np.int64], vocabulary: int | Non
     lookup = np.full(len(texts.words), UNKNOWN, dtype=np.int64)
     lookup[order] = SPECIAL + np.arange(len(order))
     return lookup
+
+
+def vocabulary_of(texts: Texts, training: npt.NDArray[np.int64], vocabulary: int) -> list[str]:
+    """The words that have a number, the first of which is SPECIAL, in the order of their numbers."""
+    lookup = _lookup(texts, training, vocabulary)
+    known = np.flatnonzero(lookup >= SPECIAL)
+    return [texts.words[at] for at in known[np.argsort(lookup[known])].tolist()]
 
 
 def text_pool(

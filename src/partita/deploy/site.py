@@ -124,9 +124,8 @@ class Site:
         number = plan.number_of(self.name)
         experiment = plan.experiment_on(_placed(self._data, plan, number))
         setup = Setup.of(experiment, experiment.stages[-1], {})
-        sizes = self._data.sizes
-        check_clients(sizes)
-        check_data(setup.algorithm, setup.tasks[number], sizes, experiment.batching)
+        check_clients(self._data)
+        check_data(setup.algorithm, setup.tasks[number], self._data, experiment.batching)
         check_evaluation(self._data, setup.tasks[number], experiment.evaluation_batch)
         self._setups[plan.hash] = number, setup
 

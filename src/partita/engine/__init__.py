@@ -1,1 +1,1 @@
-"""Who carries out a phase? A runner supplies one function, `run_phase`; all runners give the same tensors."""
+"""How is a phase computed? An engine supplies one function, `run_phase`; all engines give the same tensors."""

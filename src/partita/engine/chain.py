@@ -20,7 +20,7 @@ class Chain:
     layers: Sequence[Layer]
 
     def accepts(self, dimensions: int) -> bool:
-        """Whether each layer gets as many dimensions as it expects, from batches of so many to a row of scores."""
+        """Whether each layer gets as many dimensions as it expects, from the inputs to a row of scores."""
         for layer in self.layers:
             if layer.takes is not None and dimensions != layer.takes:
                 return False
@@ -33,7 +33,7 @@ class Chain:
         return next((at for at, layer in enumerate(self.layers) if layer.trained), len(self.layers))
 
     def step(self, inputs: Tensor, targets: Tensor, first: int, take: Gradients) -> float:
-        """The cross-entropy of a batch; its gradients are handed over layer by layer, from the last to the `first`."""
+        """The cross-entropy of a batch. Gradients are passed on layer by layer, from the last to the `first`."""
         kept = []
         for layer in self.layers:
             inputs, needs = layer.forward(inputs)
@@ -47,7 +47,7 @@ class Chain:
 
 
 class Chains:
-    """The chains of modules, found out once for each state of a module: its modes and attributes."""
+    """The chains of modules, computed once for each state of a module: its modes and attributes."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[nn.Module, Hashable], Chain | None] = {}
@@ -69,7 +69,7 @@ def _chain(module: nn.Module, state: Hashable) -> Chain | None:
 
 
 def _traced(module: nn.Module, state: Hashable) -> list[Layer]:
-    """The layers of a module by its forward pass. A forward pass that leaves a trace anywhere is no chain."""
+    """The layers of a module, from its forward pass. A forward pass with side effects is not a chain."""
     snapshot, numbers = Snapshot(module), random.getstate()
     try:
         with torch.random.fork_rng(devices=[]), torch.enable_grad():
@@ -82,7 +82,7 @@ def _traced(module: nn.Module, state: Hashable) -> list[Layer]:
 
 
 class _Tracer(fx.Tracer):
-    """Refuses what a graph does not show: contexts in which autograd or the types of numbers are other than usual."""
+    """Refuse what a traced graph does not show: contexts that change autograd or number types."""
 
     def create_node(self, *arguments: Any, **named: Any) -> fx.Node:
         if not torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
@@ -97,7 +97,7 @@ def _layers(module: nn.Module) -> list[Layer]:
     try:
         nodes = list(tracer.trace(module).nodes)
     except Exception:
-        # Anything may happen in a module that was not written to be traced; then it is no chain.
+        # Tracing a module that was not written for it may raise any error; then it is not a chain.
         return []
     arguments, inner, output = nodes[0], nodes[1:-1], nodes[-1]
     linked = all(list(node.users) == [after] for node, after in pairwise(nodes))

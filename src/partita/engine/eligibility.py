@@ -1,4 +1,4 @@
-"""What may a shortcut take for granted? Only what it knows in full; everything else is computed the plain way."""
+"""When may a shortcut be used? Only if it knows everything about the case; otherwise the reference is used."""
 
 from collections.abc import Hashable, Mapping
 from dataclasses import MISSING, Field, fields
@@ -15,7 +15,7 @@ from ..core.schedules import Schedule
 _FRESH = vars(nn.Module())
 _STRUCTURE = {"training", "_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"}
 _HOOKS = [name for name in _FRESH if name not in _STRUCTURE and "state_dict" not in name]
-"""The attributes of every module that have a part in calling it. They are empty unless something was registered."""
+"""The attributes that affect calling a module. They are empty unless something was registered."""
 _GLOBAL_HOOKS = [
     hooks for name, hooks in vars(torch_module).items() if name.startswith("_global_") and isinstance(hooks, dict)
 ]
@@ -50,7 +50,7 @@ LAYERS: Mapping[type[nn.Module], set[str]] = {
         "sparse",
     },
 }
-"""The layers that shortcuts know, with all the attributes that they have beside those of every module."""
+"""The layers that shortcuts know, with all attributes that they have besides those of every module."""
 
 STATELESS_SGD = ("lr", "weight_decay", "decayed", "schedule", "rates")
 ANY_SGD = (*STATELESS_SGD, "momentum", "nesterov", "clip")
@@ -157,4 +157,4 @@ def _plain(part: nn.Module) -> bool:
 
 def _autocast(module: nn.Module) -> bool:
     devices = {"cpu", *(parameter.device.type for parameter in module.parameters())}
-    return any(torch.is_autocast_enabled(device) for device in devices)
+    return any(torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device) for device in devices)

@@ -16,14 +16,14 @@ from .verification import likeness, verified
 
 
 class FastEngine:
-    """Carries out the phases of one simulation, and remembers what it found out about networks and clients.
+    """Carries out the phases of one simulation, and caches what it learns about networks and clients.
 
-    A shortcut is taken only where it knows all about the phase, the network and the samples, and only after it agreed
-    with the reference. A copy of an engine in another process remembers nothing.
+    A shortcut is used only if it knows everything about the phase, the network and the samples, and only after it has
+    agreed with the reference. A copy of an engine in another process starts with empty caches.
     """
 
     def __init__(self, shortcuts: Shortcuts = ALL, keep_features: bool = True) -> None:
-        """With `keep_features`, what frozen layers make of samples is kept for later phases that ask for it again."""
+        """With `keep_features`, the outputs of frozen layers are kept for later phases that need them again."""
         self._permitted = shortcuts
         self._chains = Chains()
         self._features = Features() if keep_features else None
@@ -57,7 +57,7 @@ class FastEngine:
         return [done[at] for at in range(len(clients))]
 
     def _shortcuts(self, phase: Phase, case: Case, tensors: Tensors) -> Shortcuts | None:
-        """Those that may be taken; None where the reference is to be used."""
+        """The shortcuts that may be used; None if the reference must be used."""
         possible = eligible(phase, case, tensors, self._chains)
         if possible is None:
             return None

@@ -1,4 +1,4 @@
-"""What do frozen layers make of a client's samples? It is kept where another phase will ask for it again."""
+"""When are the outputs of frozen layers kept? If another phase is likely to need them again."""
 
 from collections.abc import Callable, Sequence
 
@@ -6,16 +6,16 @@ import torch
 from torch import Tensor, nn
 
 MOST = 1 << 25
-"""So many numbers are kept at most."""
+"""The largest number of values that are kept."""
 
 
 class Features:
     """The features that one body (the frozen layers of a network, with their weights) makes of clients' samples.
 
-    Another body replaces them. Whether somebody asks again before that depends on the method: in FedRep, fine-tuning
-    after a round has the body that the next round begins with, while a fine-tuned FedAvg never meets a body again. So
-    features are noted by the purpose they are computed for, and kept only for a purpose where it was of use: where a
-    client asked again for features of the last body that had been computed for this purpose.
+    Another body replaces them. Whether they are needed again before that depends on the method: in FedRep, fine-tuning
+    after a round uses the body that the next round starts with, while a fine-tuned FedAvg never uses a body twice. So
+    requests are recorded by purpose, and features are kept only for a purpose for which a client has requested
+    features of the previous body again.
 
     A client's samples are known by its number, so this is for one simulation.
     """

@@ -1,4 +1,4 @@
-"""How does a layer go forwards and backwards by hand, without what automatic gradients cost?"""
+"""How are a layer's forward and backward passes computed by hand, without the overhead of autograd?"""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 LARGE = 1 << 18
-"""From so many weights on, a small batch is multiplied faster from the other side."""
+"""From this number of weights on, a small batch is multiplied faster from the other side."""
 
 
 class Gradients(Protocol):
@@ -32,7 +32,7 @@ class Layer(Protocol):
     def trained(self) -> bool: ...
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Any]:
-        """The answer, and what the way back needs of it."""
+        """The output, and the values that the backward pass needs."""
 
     def backward(self, gradient: Tensor, kept: Any, needed: bool, take: Gradients) -> Tensor:
         """The gradient of the inputs, if it is needed."""
@@ -180,7 +180,7 @@ class MeanOfWords(Weighted):
 class ReLU(_Plain):
     takes: ClassVar[int | None] = None
     in_place: bool = False
-    """Where nothing else needs its inputs: no layer keeps its own answer, but the data are not to be changed."""
+    """Set if nothing else needs the inputs. It is never set for the first layer, whose inputs are the data."""
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Any]:
         answer = inputs.relu_() if self.in_place else inputs.relu()

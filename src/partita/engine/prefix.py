@@ -1,4 +1,4 @@
-"""Which part of a network gives the same values all through a phase? What comes before the layers that are trained."""
+"""Which part of a network gives the same values throughout a phase? The layers before those that are trained."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ from ..core.samples import READY, Samples
 from .eligibility import plain_modules, state_of
 
 Remember = Callable[[Sequence[nn.Module], Callable[[], Tensor]], Tensor]
-"""What some layers make of samples: by computing it, or as it was computed before."""
+"""The outputs of some layers for samples, computed now or before."""
 
 
 class _Reached(Exception):
@@ -37,8 +37,8 @@ def tail_of(
 ) -> Tail | None:
     """The part that holds all trained modules, with its inputs computed once; None where that would not be exact.
 
-    It is exact if the part receives one tensor and its answer is the network's, and if what comes before is without
-    chance, without statistics that move, and treats every sample alone.
+    It is exact if the part receives one tensor and its output is the network's, and if the layers before it use no
+    random numbers, update no statistics, and treat every sample independently.
     """
     part = _common(network, list(trained))
     if part is None or type(samples) is not Samples or not samples.fixed or len(samples) < 3:
@@ -123,7 +123,7 @@ def _ends(network: nn.Module, part: nn.Module, inputs: Tensor) -> bool:
 
 
 def _depends_on(network: nn.Module, part: nn.Module, inputs: Tensor, usual: Tensor) -> bool:
-    """Whether what the part receives depends on weights of the part itself, as where they are tied, or on autograd."""
+    """Whether the part's inputs depend on its own weights, for instance tied ones, or on autograd."""
     weights = [(weight, weight.requires_grad) for weight in network.parameters()]
     own = set(part.parameters())
     try:
@@ -139,7 +139,7 @@ def _depends_on(network: nn.Module, part: nn.Module, inputs: Tensor, usual: Tens
 
 @contextmanager
 def restored(network: nn.Module) -> Iterator[None]:
-    """Within, the network is tried out; afterwards its buffers are as they were."""
+    """Try the network inside the context; its buffers are restored afterwards."""
     snapshot = Snapshot(network)
     try:
         yield

@@ -9,8 +9,8 @@ from torch import Tensor
 from ..core.client import Client
 from ..core.phases import Phase
 from ..core.samples import Samples
+from ..core.soundness import finite
 from ..errors import DivergedError
-from ..randomness import seeded
 from ..tensors import Tensors, network_name, prefixed, under
 
 
@@ -31,7 +31,7 @@ def _run(phase: Phase, client: Client, tensors: Tensors) -> Tensors:
     state = phase.optimizer.init(trained) | (under("optimizer/", tensors) if phase.carry else {})
     losses: list[list[float]] = []
     client.task.train_(frozenset(map(network_name, names)))
-    with seeded(client.moment.seed, "noise/" + client.purpose, client.moment.round, client.id):
+    with client.seeded("noise/" + client.purpose):
         for moment, batches in phase.moments(client, phase.samples(client)):
             if moment.step == 0:
                 if losses:
@@ -86,14 +86,9 @@ def dense(gradient: Tensor) -> Tensor:
     return gradient.to_dense() if gradient.is_sparse else gradient
 
 
-def finite(tensor: Tensor) -> bool:
-    """Whether all entries are finite. Their sum tells in one pass, unless it overflows."""
-    return math.isfinite(tensor.detach().sum()) or bool(torch.isfinite(tensor).all())
-
-
 def diverged(what: str, became: str, phase: Phase, client: Client) -> DivergedError:
     return DivergedError(
-        f"{what} of client {client.id} became {became} in round {client.moment.round + 1} while training {phase.train} "
+        f"{what} of {client} became {became} in round {client.moment.round + 1} while training {phase.train} "
         f"with a learning rate of {phase.optimizer.lr:g}. Lower the learning rate, clip the gradient, or look for "
         "samples that are not numbers."
     )

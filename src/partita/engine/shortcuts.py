@@ -1,4 +1,4 @@
-"""Which shortcuts may a phase be computed by? Those that know all about the phase, the network and the samples."""
+"""Which shortcuts may compute a phase? Those that know everything about the phase, the network and the samples."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -21,7 +21,7 @@ from .steps import descends_by_rows, descends_fused
 
 
 class Shortcut(Enum):
-    """A way to the same numbers in less time."""
+    """A faster way to compute the same numbers."""
 
     STACKED = "many clients in one matrix product"
     BY_HAND = "a backward pass without autograd"
@@ -36,7 +36,7 @@ ALL: Shortcuts = frozenset(Shortcut)
 
 @dataclass(frozen=True)
 class Case:
-    """All of a client that decides how a phase is computed; it is the same for most clients of a round."""
+    """Everything about a client that affects how a phase is computed. Most clients of a round have the same."""
 
     task: Task
     names: tuple[str, ...]
@@ -74,7 +74,7 @@ def _labels(samples: Samples) -> bool:
 
 
 def obstacle(phase: Phase) -> str | None:
-    """Why a phase is left to the reference, if it is."""
+    """Why a phase is computed by the reference; None if it need not be."""
     if phase.objective:
         return "an objective of its own"
     if phase.on_epoch:
@@ -92,7 +92,7 @@ def _handled(phase: Phase) -> bool:
 
 
 def eligible(phase: Phase, case: Case, tensors: Tensors, chains: Chains) -> Shortcuts | None:
-    """The shortcuts that know all about a case; None where even training in place would not be the same."""
+    """The shortcuts that know everything about a case; None if even training in place would differ."""
     task, network = case.task, case.task.network
     trained = phase.trained(network, frozenset(tensors))
     in_view = trained <= set(phase.view.sources(tensors, network).values())

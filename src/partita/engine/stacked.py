@@ -18,9 +18,9 @@ from .layers import Flatten, Layer, Linear, ReLU
 from .steps import descends_at_once
 
 SMALL = 1 << 16
-"""Up to so many weights, a call costs more by itself than by what it does."""
+"""Up to this number of weights, the overhead of a call exceeds its computation."""
 MOST = 1 << 24
-"""So many numbers of data are side by side at most."""
+"""The largest number of values that are stacked."""
 
 
 def can_stack(phase: Phase, task: Task) -> bool:
@@ -154,7 +154,7 @@ class _Stack:
 
 
 def _side_by_side(phase: Phase, clients: Sequence[Client]) -> tuple[Tensor, Tensor]:
-    """All clients' samples, filled up with zeros to the largest number."""
+    """All clients' samples, padded with zeros to the largest client."""
     samples = [phase.samples(client) for client in clients]
     pad = torch.nn.utils.rnn.pad_sequence
     return pad([each.inputs for each in samples], batch_first=True), pad(

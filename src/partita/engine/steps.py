@@ -1,4 +1,4 @@
-"""How does a step change parameters themselves? Optimizers and the proximal term, in place."""
+"""How does a step change parameters in place? By in-place optimizers and proximal terms."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

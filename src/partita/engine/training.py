@@ -14,7 +14,8 @@ from ..core.network import Network
 from ..core.optimizers import SGD
 from ..core.phases import Phase
 from ..core.samples import Samples
-from ..randomness import Moment, seeded
+from ..core.soundness import finite
+from ..randomness import Moment
 from ..tensors import Tensors, network_name, prefixed, under
 from . import reference
 from .chain import Chain, Chains
@@ -46,7 +47,7 @@ def train(
     losses: list[list[float]] = []
     client.task.train_(frozenset(map(network_name, names)))
     with (
-        seeded(client.moment.seed, "noise/" + client.purpose, client.moment.round, client.id),
+        client.seeded("noise/" + client.purpose),
         _sparse_embeddings(module if Shortcut.SPARSE in shortcuts else None),
     ):
         part, samples = _part(phase, client, names, shortcuts, features)
@@ -63,7 +64,7 @@ def train(
                 with torch.no_grad():
                     for name, parameter in trained.items():
                         parameter.copy_(phase.project(name, parameter))
-    if not all(map(reference.finite, trained.values())):
+    if not all(map(finite, trained.values())):
         raise reference.diverged("The weights", "not finite", phase, client)
     _gather_buffers_(network, held)
     sources = phase.view.sources(tensors, network)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from ..core.batching import Batching
 from ..core.client import Client
+from ..core.network import tensors_of
 from ..core.optimizers import SGD
 from ..core.penalties import Proximal
 from ..core.phases import Phase
@@ -25,7 +26,7 @@ from ..errors import PartitaError, ShortcutWarning, warn
 from ..randomness import generator
 from ..tensors import Tensors, network_name
 from . import reference
-from .eligibility import handles
+from .eligibility import handles, plain_modules
 from .shortcuts import Case, Shortcut, Shortcuts
 
 RATE = 0.1
@@ -37,7 +38,7 @@ Run = Callable[[Phase, Client, Tensors, Shortcuts], Tensors]
 
 
 def likeness(phase: Phase) -> Phase:
-    """A phase that is computed in the same way, without what only a real client can answer.
+    """A phase that is computed in the same way, without functions that need a real client.
 
     A learning rate and a schedule enter every step by one number, so that they need not be those of the phase.
     """
@@ -56,7 +57,7 @@ def likeness(phase: Phase) -> Phase:
 
 
 def verified(phase: Phase, case: Case, wanted: Shortcuts, run: Run) -> Shortcuts | None:
-    """Those of the shortcuts that agree with the reference on a likeness of the phase; None if it must be used itself.
+    """The shortcuts that agree with the reference on a similar phase; None if the reference must be used.
 
     A warning names what does not agree.
     """
@@ -65,7 +66,7 @@ def verified(phase: Phase, case: Case, wanted: Shortcuts, run: Run) -> Shortcuts
     except PartitaError:
         return None  # The phase itself will end in the same error.
     except Exception as error:
-        _warn(f"The fast engine could not be checked: on made-up samples, the reference ends in {error!r}.")
+        _warn(f"The fast engine cannot be checked: on made-up samples, the reference ends in {error!r}.")
         return None
 
     def difference(shortcuts: Shortcuts) -> str | None:
@@ -83,22 +84,24 @@ def verified(phase: Phase, case: Case, wanted: Shortcuts, run: Run) -> Shortcuts
         if reason is None:
             return shortcuts
         given_up = " and ".join(sorted(shortcut.value for shortcut in shortcuts - agreeing or shortcuts))
-        _warn(f"{given_up or 'Training in place'}: {reason} while training {phase.train}.")
+        _warn(f"{given_up or 'Training in place'}: {reason} while training {phase.train}. Please report this.")
     return None
 
 
 def _expected(phase: Phase, case: Case) -> tuple[Client, Tensors, Tensors]:
     """A client, its tensors, and what the reference makes of them.
 
-    In double precision where the network takes it: deep networks with batch norm magnify rounding errors.
+    In double precision where the network takes it: deep networks with batch norm magnify rounding errors. That takes a
+    copy of the network, in which a hook or a forward of a module's own may still refer to the original.
     """
     problem: Exception | None = None
+    ways = (_in_double, _as_it_is) if plain_modules(case.task.module) else (_as_it_is,)
     with _apart():
-        for make_task in (_in_double, _as_it_is):
+        for make_task in ways:
             # Some networks cannot be trained on a single sample.
             for count in (SAMPLES, SAMPLES - 1):
                 try:
-                    client, tensors = _probe(case, make_task(case.task), count)
+                    client, tensors = _probe(phase, case, make_task(case.task), count)
                     [expected] = reference.run_phase(phase, [client], [tensors])
                     return client, tensors, expected
                 except Exception as error:
@@ -112,9 +115,9 @@ def _as_it_is(task: Task) -> Task:
 
 
 def _in_double(task: Task) -> Task:
-    made = deepcopy(task)
+    """A copy; but for the initial weights, which are only read: those of a large network take much memory."""
+    made = deepcopy(task, {id(task.weights): task.weights})
     made.module.double()
-    made.weights = {name: _double(tensor) for name, tensor in task.weights.items()}
     return made
 
 
@@ -132,20 +135,24 @@ def _apart() -> Iterator[None]:
 
 def _warn(found: str) -> None:
     """The text is that of a sentence, or of a shortcut and what is wrong with it."""
-    text = f"{found[0].upper()}{found[1:]} It is not used: results are right, but take longer. Please report this."
+    text = f"{found[0].upper()}{found[1:]} It is not used: results are correct, but take longer."
     warn(text, ShortcutWarning)
 
 
-def _probe(case: Case, task: Task, count: int) -> tuple[Client, Tensors]:
-    """A client with made-up samples and weights near the initial ones."""
+def _probe(phase: Phase, case: Case, task: Task, count: int) -> tuple[Client, Tensors]:
+    """A client with made-up samples and weights near the initial ones. What it received matters to penalties alone."""
     draw = generator(0, "verification")
     shape, dtype, target_shape, target_dtype = case.kind
-    wide = any(tensor.dtype == torch.float64 for tensor in task.weights.values())
+    types = {name: tensor.dtype for name, tensor in tensors_of(task.module).items()}
+    wide = torch.float64 in types.values()
+
+    def initial(name: str) -> Tensor:
+        return task.weights[name].to(types[name])
 
     def near() -> Tensors:
         known = {name: network_name(name) for name in case.names if network_name(name) in task.weights}
         return {
-            name: task.weights[own] if own in task.network.buffers else _near(task.weights[own], draw)
+            name: initial(own) if own in task.network.buffers else _near(initial(own), draw)
             for name, own in known.items()
         }
 
@@ -154,7 +161,7 @@ def _probe(case: Case, task: Task, count: int) -> tuple[Client, Tensors]:
     inputs = _double(inputs) if wide else inputs
     with torch.no_grad():
         task.evaluate_()
-        outputs = task.outputs({name: tensor.clone() for name, tensor in task.weights.items()}, inputs[:BATCH])
+        outputs = task.outputs({name: initial(name).clone() for name in task.weights}, inputs[:BATCH])
     classes = min(outputs.shape[1:], default=2)
     targets = _values((count, *target_shape), target_dtype, classes, draw).to(task.device)
     samples = Samples(inputs, _double(targets) if wide else targets)
@@ -165,7 +172,7 @@ def _probe(case: Case, task: Task, count: int) -> tuple[Client, Tensors]:
         validation=samples.take(slice(0)),
         batching=Batching(BATCH),
         initial=tensors,
-        received=near(),
+        received=near() if phase.penalty else tensors,
         purpose="verification",
     )
     return client, tensors

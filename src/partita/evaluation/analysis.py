@@ -1,19 +1,22 @@
 """What is an analysis? A way to look into a run that says when it applies, what it computes, and how that is shown.
 
 An analysis is one file in the folder `analyses`, or an entry point of the group `partita.analyses`: a function that
-takes the analysis's settings as keyword arguments and returns an `Analysis`.
+takes the analysis's settings as keyword arguments and returns an `Analysis`. What was found is shown without torch: an
+analysis that a run makes by itself imports what it computes with when it computes.
 """
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from .. import registry
 from ..errors import PartitaError, warn
 from .figures import Figure, Table
 from .metric import Metric
-from .population import Population
+
+if TYPE_CHECKING:
+    from .population import Population
 
 Result = Mapping[str, Any]
 """What an analysis found for one run: numbers, texts, lists and dictionaries, as JSON can hold."""
@@ -41,12 +44,12 @@ class Findings:
     """The name of a client."""
 
 
-def applies_always(population: Population) -> str | None:
+def applies_always(population: "Population") -> str | None:
     """There is no obstacle."""
     return None
 
 
-def needs_classes(population: Population) -> str | None:
+def needs_classes(population: "Population") -> str | None:
     """The data must be those of a classification."""
     return None if population.data.kind == "classification" else f"{population.data.name} has no classes."
 
@@ -55,10 +58,10 @@ def needs_classes(population: Population) -> str | None:
 class Analysis:
     name: str
     title: str
-    compute: Callable[[Population], Result]
+    compute: "Callable[[Population], Result]"
     tables: Callable[[Result, Metric], Sequence[Table]]
     """For the terminal."""
-    obstacle: Callable[[Population], str | None] = applies_always
+    obstacle: "Callable[[Population], str | None]" = applies_always
     """Why it does not apply to a run; None where it does."""
     when: When = "asked"
     """Before the first round, after the last one together with the baselines, or when `partita evaluate` asks."""
@@ -69,17 +72,22 @@ class Analysis:
     place: int = 100
     """Where it stands among others: the smallest comes first."""
 
-    def __call__(self, population: Population) -> Result:
+    def __call__(self, population: "Population") -> Result:
         """Compute the result; an error where the analysis does not apply."""
         if reason := self.obstacle(population):
             raise NotApplicable(self.name, reason)
         return self.compute(population)
 
 
-def declared(*when: When) -> dict[str, Analysis]:
-    """The analyses that are made at some moments, by default all, by name and with their default settings."""
+def declared(*when: When, among: Collection[str] | None = None) -> dict[str, Analysis]:
+    """The analyses that are made at some moments, by default all, by name and with their default settings.
+
+    With `among`, no other is loaded.
+    """
     found = []
     for name in registry.names("analyses"):
+        if among is not None and name not in among:
+            continue
         try:
             found.append(make_analysis(name))
         except Exception as problem:

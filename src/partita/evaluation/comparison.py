@@ -1,13 +1,14 @@
 """Is one method better than another? Means, paired differences with an interval, wins, and a corrected test."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import PartitaError, unknown
 from .metric import DECIMALS
+from .significance import holm, paired_test
 
 Scores = Mapping[tuple[int, int], float]
 """One score for each (seed, client)."""
@@ -30,6 +31,9 @@ class MethodScores:
     """Over seeds, where a seed's score is the mean over its clients."""
     seeds: int
     clients: int
+    marks: tuple[str, ...] = ()
+    """In what the method is not on equal terms with the others, such as the number of rounds."""
+    settings: str = ""
 
 
 @dataclass(frozen=True)
@@ -94,13 +98,16 @@ def compare(
     seed: int = 0,
     tie: float = 0.0,
     lower_is_better: bool = False,
+    marks: Mapping[str, Sequence[str]] | None = None,
+    settings: Mapping[str, str] | None = None,
+    notes: Sequence[str] = (),
 ) -> Comparison:
     """The scores of every method, and its difference to the baseline on the (seed, client) pairs that both have.
 
     A client is taken to be the same in every seed. Wins count clients by their mean over seeds; a difference of at most
     `tie` is a tie. The interval holds the middle `level` of the means of bootstrap samples, in which seeds and clients
     are drawn with replacement. The test is over clients: it asks whether the difference holds among clients, not
-    whether other seeds would repeat it.
+    whether other seeds would repeat it. `marks`, `settings` and `notes` are told as they are.
     """
     _check(scores, baseline, level, resamples, tie)
     pairs = {name: _common(scores, name, baseline) for name in scores if name != baseline}
@@ -120,41 +127,17 @@ def compare(
         baseline=baseline,
         level=level,
         lower_is_better=lower_is_better,
-        methods=tuple(_method_scores(name, _grid(each)) for name, each in scores.items()),
+        methods=tuple(
+            replace(
+                _method_scores(name, _grid(each)),
+                marks=tuple((marks or {}).get(name, ())),
+                settings=(settings or {}).get(name, ""),
+            )
+            for name, each in scores.items()
+        ),
         differences=differences,
-        notes=(*_notes(differences, level), *_unpaired(scores, baseline, pairs)),
+        notes=(*_notes(differences, level), *_unpaired(scores, baseline, pairs), *notes),
     )
-
-
-def paired_test(differences: Numbers) -> float:
-    """The two-sided p-value of Wilcoxon's signed-rank test, without differences of zero.
-
-    Where all differences have the same size there is nothing to rank, and the sign test is used. If all are zero, it
-    is 1.
-    """
-    from scipy import stats
-
-    rounded = np.round(differences, DECIMALS)
-    moved = rounded[rounded != 0]
-    if not len(moved):
-        return 1.0
-    if len(np.unique(np.abs(moved))) == 1:
-        return float(stats.binomtest(int((moved > 0).sum()), len(moved)).pvalue)
-    return float(stats.wilcoxon(moved).pvalue)
-
-
-def holm(values: Sequence[float]) -> list[float]:
-    """P-values by Holm's step-down procedure, which controls the chance of any false finding among all tests.
-
-    The smallest of n values is multiplied by n, the next by n - 1, and so on.
-    """
-    corrected = [0.0] * len(values)
-    largest = 0.0
-    for done, place in enumerate(sorted(range(len(values)), key=values.__getitem__)):
-        # A larger p-value is never corrected to a smaller one.
-        largest = max(largest, min(1.0, (len(values) - done) * values[place]))
-        corrected[place] = largest
-    return corrected
 
 
 def _check(scores: Mapping[str, Scores], baseline: str, level: float, resamples: int, tie: float) -> None:

@@ -2,10 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import fmean, pstdev
 
+from .intervals import difference_interval
 from .metric import Metric
 from .scores import tenth
+
+Interval = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -13,7 +17,8 @@ class Gain:
     """A method against a reference, on the clients that both have scores of.
 
     A gain is how much better the method's model is on the client's test data, in the units of the score; for
-    regression, how much smaller its error. A client is hurt if its gain is below zero, by however little.
+    regression, how much smaller its error. A client is hurt if its gain is below zero. It is surely hurt if the 95 %
+    interval of its gain is below zero too, else perhaps: with few test samples a loss of one sample is chance.
     """
 
     over: str
@@ -25,20 +30,59 @@ class Gain:
     others: tuple[float, ...]
     """The reference's scores."""
     gains: tuple[float, ...]
+    intervals: tuple[Interval | None, ...]
+    """Of each gain; None for errors, and where the number of test samples is not known."""
     mean: float
     worst_decile: float
     """The mean of the lowest tenth of the gains (of at least one)."""
     hurt: tuple[int, ...]
     """The clients that are hurt."""
+    surely: tuple[int, ...]
+    """Those of them that are surely hurt; the others are hurt perhaps."""
     share: float
     """The share of clients that are hurt."""
 
+    @property
+    def hurt_text(self) -> str:
+        """How many are hurt, the same wherever it is said.
 
-def gain(over: str, own: Mapping[int, float], other: Mapping[int, float], metric: Metric) -> Gain:
-    """Compare scores by client with those of a reference."""
+        >>> gain("local", {0: 0.0, 1: 0.5}, {0: 1.0, 1: 0.6}, Metric("accuracy"), {0: 10, 1: 10}).hurt_text
+        '2 of 2 (1 surely)'
+        """
+        return hurt_text(len(self.hurt), len(self.surely), len(self.clients), known=self.has_intervals)
+
+    @property
+    def has_intervals(self) -> bool:
+        return any(each is not None for each in self.intervals)
+
+    def verdict(self, client: int) -> str:
+        """Whether a client is hurt: `surely`, `perhaps` or `not`."""
+        surely, hurt = self._verdicts
+        return "surely" if client in surely else "perhaps" if client in hurt else "not"
+
+    @cached_property
+    def _verdicts(self) -> tuple[frozenset[int], frozenset[int]]:
+        return frozenset(self.surely), frozenset(self.hurt)
+
+
+def hurt_text(hurt: int, surely: int, total: int, *, known: bool) -> str:
+    """Without an interval nobody is surely hurt, and it is not said."""
+    return f"{hurt} of {total}" + (f" ({surely} surely)" if known else "")
+
+
+def gain(
+    over: str,
+    own: Mapping[int, float],
+    other: Mapping[int, float],
+    metric: Metric,
+    counts: Mapping[int, int] | None = None,
+) -> Gain:
+    """Compare scores by client with those of a reference; `counts` are the clients' numbers of test samples."""
     clients = tuple(sorted(own.keys() & other.keys()))
     gains = tuple(metric.gain(own[client], other[client]) for client in clients)
+    intervals = tuple(_interval(own[client], other[client], metric, (counts or {}).get(client)) for client in clients)
     hurt = tuple(client for client, each in zip(clients, gains, strict=True) if each < 0)
+    surely = tuple(client for client, each in zip(clients, intervals, strict=True) if each and each[1] < 0)
     count = max(len(clients), 1)
     worst = tenth(sorted(gains))
     return Gain(
@@ -48,11 +92,19 @@ def gain(over: str, own: Mapping[int, float], other: Mapping[int, float], metric
         scores=tuple(own[client] for client in clients),
         others=tuple(other[client] for client in clients),
         gains=gains,
+        intervals=intervals,
         mean=sum(gains) / count,
         worst_decile=sum(worst) / max(len(worst), 1),
         hurt=hurt,
+        surely=surely,
         share=len(hurt) / count,
     )
+
+
+def _interval(own: float, other: float, metric: Metric, count: int | None) -> Interval | None:
+    if metric.lower_is_better or not count:
+        return None
+    return difference_interval(own, other, count)
 
 
 @dataclass(frozen=True)

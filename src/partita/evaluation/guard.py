@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-from torch.nn import functional as F
-
-from ..core.objectives import Problem
 from ..errors import PartitaError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ..core.objectives import Problem
 
 PERSONAL_WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 """Weights of the personal model in a mixture; the rest is the global model's."""
@@ -19,7 +20,7 @@ EQUAL = 1e-6
 """Losses that differ by no more than this count as equal: mixtures of equal models differ in their last bits."""
 
 
-def mixture(personal: Tensor, shared: Tensor, weight: float, kind: Problem) -> Tensor:
+def mixture(personal: "Tensor", shared: "Tensor", weight: float, kind: "Problem") -> "Tensor":
     """Outputs of the mixture: log-probabilities of the mixed class probabilities, or for regression mixed numbers."""
     if weight == 0.0:
         return shared
@@ -27,9 +28,7 @@ def mixture(personal: Tensor, shared: Tensor, weight: float, kind: Problem) -> T
         return personal
     if kind == "regression":
         return weight * personal + (1 - weight) * shared
-    return torch.logaddexp(
-        F.log_softmax(personal, -1) + math.log(weight), F.log_softmax(shared, -1) + math.log(1 - weight)
-    )
+    return (personal.log_softmax(-1) + math.log(weight)).logaddexp(shared.log_softmax(-1) + math.log(1 - weight))
 
 
 def choose(losses: Sequence[Sequence[float]], counts: Sequence[int], prior: float = PRIOR) -> list[int]:

@@ -1,7 +1,8 @@
 """What does an algorithm do to a network? Shared, personal and frozen tensors, phases and cost."""
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from typing import Any
 
 from torch import Tensor
 
@@ -90,7 +91,7 @@ def partition(algorithm: Algorithm, task: Task) -> Partition:
         frozen=_count(row for row in network if not row.trained_in),
         bytes_down=exchanged,
         bytes_up=exchanged,
-        sees_single_models=algorithm.server.sees_single_models,
+        sees_single_models=algorithm.sees_single_models,
     )
 
 
@@ -112,7 +113,21 @@ def _text(stage: Stage) -> str:
 
 
 def _optimizer(stage: Phase) -> str:
-    return f"{type(stage.optimizer).__name__} with rate {stage.optimizer.lr:g}"
+    """The whole of it: what is not said is off, or the default."""
+    optimizer: Any = stage.optimizer
+    said = f"{type(optimizer).__name__} with rate {optimizer.lr:g}"
+    if not is_dataclass(optimizer):
+        return said
+    set_ = (each for each in fields(optimizer) if each.name != "lr" and getattr(optimizer, each.name) != each.default)
+    return ", ".join(
+        [said, *(f"{each.name.replace('_', ' ')} {_said(getattr(optimizer, each.name))}" for each in set_)]
+    )
+
+
+def _said(value: object) -> str:
+    if isinstance(value, tuple):
+        return " and ".join(map(_said, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _amount(count: int | str, unit: str) -> str:

@@ -16,7 +16,9 @@ from ..data.federation import Federation
 from ..errors import PartitaError
 from ..randomness import generator
 from ..tensors import Tensors
-from .scores import Record, measure, record_of
+from .measurement import measure
+from .scores import Record, record_of, used_variant
+from .variants import Variant
 
 BATCH = 512
 
@@ -46,8 +48,23 @@ class ClientModels:
         """The tensors of the model that the method is meant to be used with: fine-tuned, where the method does so."""
         if not self.algorithm.finetune:
             return self.before
-        [tuned] = personalize(self.algorithm, [self.client], self.run_phase)
+        with torch.enable_grad():
+            # Whoever asks for a model to use it may have turned gradients off.
+            [tuned] = personalize(self.algorithm, [self.client], self.run_phase)
         return tuned
+
+    def of(self, variant: Variant | None = None) -> Tensors:
+        """The tensors of a variant, by default of the one that the method is meant to be used with."""
+        if variant is None or variant == used_variant(self.algorithm):
+            return self.used
+        if variant == "before_local":
+            return self.before
+        if variant == "initial":
+            return begin(self.algorithm, replace(self.client, own={}))
+        raise PartitaError(
+            f"There is no model {variant!r} of {self.algorithm.label} after the last round: choose 'initial' or "
+            f"{' or '.join(map(repr, dict.fromkeys(('before_local', used_variant(self.algorithm)))))}."
+        )
 
     def weights(self, tensors: Tensors) -> Tensors:
         """The weights of the network, from this client's tensors."""

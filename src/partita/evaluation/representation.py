@@ -30,7 +30,7 @@ def templates(features: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         )
     classes, place, counts = torch.unique(targets, return_inverse=True, return_counts=True)
     flat = features.flatten(1)
-    sums = torch.zeros(len(classes), flat.shape[1], dtype=torch.float64).index_add(0, place, flat.double())
+    sums = flat.new_zeros(len(classes), flat.shape[1], dtype=torch.float64).index_add(0, place, flat.double())
     return (sums / counts[:, None]).to(features.dtype), classes
 
 
@@ -119,7 +119,7 @@ def embedding(features: Tensor, seed: int = 0, perplexity: float = 30.0) -> Tens
         raise PartitaError(f"A map of {len(features)} samples; two or more are needed.")
     from sklearn.manifold import TSNE
 
-    flat = features.detach().flatten(1).double().numpy()
+    flat = features.detach().flatten(1).double().cpu().numpy()
     # About three neighbours for each of perplexity are looked at, and principal components need two columns.
     most = min(perplexity, (len(flat) - 1) / 3)
     begin = "pca" if min(flat.shape) > 1 and flat.std(0).any() else "random"

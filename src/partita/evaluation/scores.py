@@ -1,23 +1,16 @@
-"""How good is a model? Sums over samples, scores of clients, and summaries over clients."""
+"""How good are models? Scores of clients, and summaries over clients. Torch is not needed to read them."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
-import torch
-from torch import Tensor
-
-from ..core.algorithm import Algorithm
-from ..core.client import Client
-from ..core.objectives import Measures
-from ..core.samples import Samples
-from ..engine.prefix import Tail, tail_of
-from ..errors import DivergedError, PartitaError
-from ..randomness import seeded
-from ..tensors import Tensors
+from ..errors import PartitaError
 from .variants import Variant
+
+if TYPE_CHECKING:
+    from ..core.algorithm import Algorithm
+    from ..core.objectives import Measures
 
 Item = TypeVar("Item")
 HeldOut = Literal["validation", "test"]
@@ -67,69 +60,15 @@ class Summary:
     """The number of clients without samples in this role."""
 
 
-def measure(algorithm: Algorithm, client: Client, tensors: Tensors, samples: Samples, batch: int) -> Measures:
-    """Sums over samples. The network and its statistics stay as they are."""
-    return _sums(client, samples, batch, lambda inputs: algorithm.outputs(tensors, inputs, client))
-
-
-def measure_all(
-    algorithm: Algorithm, client: Client, models: Mapping[Variant, Tensors], samples: Samples, batch: int
-) -> dict[Variant, Measures]:
-    """The sums of each model. Layers before the first in which the models differ are computed once for all."""
-    tail = None if algorithm.predict else _tail(algorithm, client, list(models.values()), samples, batch)
-    if tail is None:
-        return {model: measure(algorithm, client, tensors, samples, batch) for model, tensors in models.items()}
-    task, part = client.task, tail.module
-
-    def answer(tensors: Tensors, inputs: Tensor) -> Tensor:
-        return task.part_outputs(part, algorithm.view.weights(tensors, task.network), inputs)
-
-    return {model: _sums(client, tail.samples, batch, partial(answer, own)) for model, own in models.items()}
-
-
-def _tail(algorithm: Algorithm, client: Client, models: Sequence[Tensors], samples: Samples, batch: int) -> Tail | None:
-    """The last part of the network, if the models differ in nothing else."""
-    task = client.task
-    first, *others = (algorithm.view.weights(tensors, task.network) for tensors in models)
-    different = {
-        name
-        for other in others
-        for name, tensor in first.items()
-        # Most are one and the same: what was received.
-        if tensor is not other[name] and not torch.equal(tensor, other[name])
-    }
-    if not different:
-        return None
-    task.load_(first)
-    task.evaluate_()
-    return tail_of(task.module, {task.network.owners[name] for name in different}, samples, batch)
-
-
-def _sums(client: Client, samples: Samples, batch: int, answer: Callable[[Tensor], Tensor]) -> Measures:
-    client.task.evaluate_()
-    total: Measures = {}
-    with torch.no_grad(), seeded(client.moment.seed, "evaluation", client.moment.round, client.id):
-        for at in range(0, len(samples), batch):
-            part = samples.take(slice(at, at + batch))
-            for name, value in client.task.measure(answer(part.inputs), part.targets).items():
-                total[name] = total.get(name, 0) + value
-    if not math.isfinite(total.get("loss", 0.0)):
-        raise DivergedError(
-            f"The loss of client {client.id} on held-out data is {total['loss']} after round {client.moment.round}. "
-            "Lower the learning rate, or clip the gradient."
-        )
-    return total
-
-
 def record_of(
-    sums: Measures, round: int, client: int, variant: Variant = "before_local", role: HeldOut = "test"
+    sums: "Measures", round: int, client: int, variant: Variant = "before_local", role: HeldOut = "test"
 ) -> Record:
     """A record of sums; the sums of no samples may be empty."""
     correct = int(sums["correct"]) if "correct" in sums else None
     return Record(round, client, variant, role, int(sums.get("count", 0)), correct, float(sums.get("loss", 0.0)))
 
 
-def used_variant(algorithm: Algorithm) -> Variant:
+def used_variant(algorithm: "Algorithm") -> Variant:
     """The variant that a method is meant to be used with."""
     return "after_finetune" if algorithm.finetune else "before_local"
 

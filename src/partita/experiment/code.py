@@ -12,9 +12,9 @@ from pathlib import PurePath
 from typing import Any
 
 KNOWN_BY_NAME = frozenset({"partita", "torch", "numpy"}) | sys.stdlib_module_names
-"""Packages whose code stands for itself: a run notes their versions beside its fingerprints."""
+"""Packages whose code counts by name only: a run records their versions besides its fingerprints."""
 INSTALLED = frozenset({"site-packages", "dist-packages"})
-"""Code in these folders is known by name and version; all other is one's own, also of an editable install."""
+"""Code in these folders counts by name and version. All other code is the user's own, including editable installs."""
 OF_EVERY_TYPE = frozenset(vars(type("Empty", (), {}))) | {
     "__annotate__",
     "__annotate_func__",
@@ -51,7 +51,7 @@ def function_code(function: types.FunctionType) -> Iterator[object]:
 
 
 def compiled(code: types.CodeType) -> Iterator[object]:
-    """What is compiled, and not its source: that is not there for a notebook's cell, and may have changed since."""
+    """The compiled code. The source may be missing, as in a notebook, or may have changed since."""
     counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
     names = (code.co_name, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
     yield code_text(f"{counts}{names}")
@@ -77,13 +77,13 @@ def library_name(thing: Any) -> Code:
 
 
 def module_name(name: str) -> str:
-    """With the version of an installed package that is not among those known by name."""
+    """The name of a module, with the version of its package unless the package counts by name only."""
     top = name.partition(".")[0]
     return name if top in KNOWN_BY_NAME or not is_library(name) else f"{name} ({_version(top)})"
 
 
 def is_library(module: str | None) -> bool:
-    """Whether code of a module is known by name. A notebook is `__main__`, as is the program that runs it."""
+    """Whether the code of a module counts by name. A notebook is `__main__`, and so is the program that runs it."""
     top = (module or "").partition(".")[0]
     return top in KNOWN_BY_NAME or (top != "__main__" and _is_installed(sys.modules.get(top)))
 
@@ -100,7 +100,7 @@ def _version(top: str) -> str:
 
 
 def _literal(value: object) -> str:
-    """Here 1 and 1.0 differ."""
+    """A literal of the code as text; 1 and 1.0 differ here."""
     if isinstance(value, tuple):
         return f"({', '.join(map(_literal, value))})"
     if isinstance(value, frozenset):
@@ -109,7 +109,7 @@ def _literal(value: object) -> str:
 
 
 def _used_globals(function: types.FunctionType) -> Iterator[object]:
-    """What a function uses of its module, and of modules of one's own that it names or imports."""
+    """The globals that a function uses, and the user's own modules that it names or imports."""
     codes = list(_codes(function.__code__))
     steps = [list(dis.get_instructions(code)) for code in codes]
     loaded = {step.argval for each in steps for step in each if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
@@ -131,7 +131,7 @@ def _used_globals(function: types.FunctionType) -> Iterator[object]:
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
-    """A code, and those of the functions that it defines."""
+    """A code object, and those of the functions that it defines."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
@@ -139,7 +139,7 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def _imported(steps: list[dis.Instruction], package: str | None) -> Iterator[types.ModuleType]:
-    """Modules of one's own that are imported when the code runs."""
+    """The user's own modules that are imported when the code runs."""
     for at, step in enumerate(steps):
         if step.opname == "IMPORT_NAME":
             # Two steps before stands how many packages up a relative import begins.

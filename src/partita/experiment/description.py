@@ -1,4 +1,4 @@
-"""How is an experiment written down? As settings it can be made from, and fingerprints of what is not Partita's."""
+"""How is an experiment described? By settings it can be made from, and fingerprints of the user's own objects."""
 
 import dataclasses
 import inspect
@@ -25,36 +25,39 @@ from .fingerprint import fingerprint, same_code
 from .settings import arguments, named
 
 PYTHON = "@python"
-"""The key under which a part that only Python can make has its fingerprint."""
+"""The key of the fingerprint of a part that settings cannot describe."""
 FINGERPRINT = "@fingerprint"
-"""The key under which a part that settings can make, but with code that is not Partita's, has its fingerprint."""
+"""The key of the fingerprint of a part that settings describe, but whose code is the user's own."""
 Description = dict[str, Any]
 Configured = Algorithm | Aggregation
 """Made by a function whose arguments are its settings."""
 
 
 def describe_experiment(experiment: Experiment) -> Description:
-    """Every field of an experiment: settings where it can be made from settings, else a name and a fingerprint.
+    """Describe every field of an experiment: by settings if it can be made from them, else by a name and a fingerprint.
 
     Two experiments with the same description and the same data have the same result.
     """
-    found: Description = {}
-    for field in dataclasses.fields(experiment):
-        describe: Callable[[Any], Any] = _FIELDS.get(field.name, plain)
-        found[field.name] = describe(getattr(experiment, field.name))
-    return found
+    fields = dataclasses.fields(experiment)
+    return {field.name: described_field(field.name, getattr(experiment, field.name)) for field in fields}
+
+
+def described_field(name: str, value: Any) -> Any:
+    """A value of a field of an experiment."""
+    describe: Callable[[Any], Any] = _FIELDS.get(name, plain)
+    return describe(value)
 
 
 def rebuild(description: Mapping[str, Any], like: Experiment | None = None) -> Experiment:
-    """The experiment that was described; what it has in common with another one at hand is not made again.
+    """Make the experiment that was described. Parts that it shares with the experiment `like` are not made again.
 
-    The source of what is made may have changed since: compare the descriptions.
+    The code may have changed in the meantime, so compare the descriptions.
     """
     known = describe_experiment(like) if like else {}
     given = {key: value for key, value in description.items() if key not in known or known[key] != value}
     if missing := [key for key, (_, _, kind) in fingerprints(given).items() if kind == PYTHON]:
         raise PartitaError(
-            f"This run was made in Python, from objects that settings cannot name: {', '.join(missing)}. Call "
+            f"This run was made in Python from objects that settings cannot describe: {', '.join(missing)}. Call "
             "partita.run with the same objects and the same folder."
         )
     settings = {key: _without_fingerprints(value) for key, value in given.items() if value not in (None, {})}
@@ -81,7 +84,7 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 
 def flat(description: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Settings by dotted key, with values as text; things that have a name stand for it."""
+    """Settings by dotted key, with values as text; named objects appear as their name."""
     for key, value in description.items():
         if isinstance(value, Mapping) and value:
             if "name" in value:
@@ -93,7 +96,7 @@ def flat(description: Mapping[str, Any], above: str = "") -> Iterator[tuple[str,
 
 
 def fingerprints(description: Mapping[str, Any], above: str = "") -> dict[str, tuple[str, str, str]]:
-    """Of the parts that have one: name, fingerprint and its kind, by dotted key."""
+    """The name, fingerprint and kind of every part that has a fingerprint, by dotted key."""
     found: dict[str, tuple[str, str, str]] = {}
     for key, value in description.items():
         if isinstance(value, Mapping):
@@ -104,7 +107,7 @@ def fingerprints(description: Mapping[str, Any], above: str = "") -> dict[str, t
 
 
 def plain(value: object) -> Any:
-    """A setting as an experiment file would say it. What has no such form is an error."""
+    """A value as a setting in an experiment file. A value that has no such form is an error."""
     if isinstance(value, Schedule | Selector):
         return str(value)
     if isinstance(value, SGD | Adaptive):
@@ -125,7 +128,7 @@ def plain(value: object) -> Any:
 
 
 def optimizer_settings(optimizer: SGD | Adaptive) -> dict[str, Any]:
-    """An optimizer as an experiment file would name it: what is not default."""
+    """An optimizer as settings in an experiment file, without those that are default."""
     name = optimizer.second if isinstance(optimizer, Adaptive) else "sgd"
     known = inspect.signature(OPTIMIZERS[name]).parameters
     given = {
@@ -158,14 +161,14 @@ def _algorithm(algorithm: Algorithm) -> Description:
 
 
 def _configured(made: Configured, label: str) -> Description:
-    """What a function made of its settings, if the same function makes it again."""
+    """The settings of an object, if the function that made it makes the same object from them again."""
     kind = _kind(made)
     try:
         settings: Description = plain(made)
         again = named(kind, _trusted_name(settings), kind)
     except PartitaError:
         return _python(label, made)
-    # It may have been changed after it was made, or have settings that read alike and are not.
+    # It may have been changed after it was made, or its settings may look the same as text and differ.
     held = fingerprint(made)
     if fingerprint(again) != held:
         return {"name": label, PYTHON: held}
@@ -177,7 +180,7 @@ def _kind(made: Configured) -> registry.Kind:
 
 
 def _name_of(made: Configured) -> str:
-    """Under which the function that made it is found."""
+    """The name under which the function that made an object is found."""
     module, _, function = made.made_by.partition(":")
     if module == "__main__" or not function.isidentifier():
         raise PartitaError(f"{made.name} was not made by a function that can be imported.")
@@ -198,7 +201,7 @@ def _path(function: Any) -> str:
 
 
 def _trusted_name(settings: Any) -> Any:
-    """The names of things that are at hand are trusted."""
+    """Mark the names of objects that exist in this process as trusted."""
     if not isinstance(settings, Mapping):
         return settings
     inner = {key: _trusted_name(value) for key, value in settings.items()}
@@ -223,7 +226,7 @@ def _model(model: Any) -> Description:
 
 
 def _importable(thing: Any) -> str:
-    """As `package.module:function`, if another process would find it there."""
+    """The path `package.module:function` of an object, if another process can import it."""
     path = _path(thing) if hasattr(thing, "__qualname__") else ":"
     module, _, name = path.partition(":")
     if module == "__main__" or not name.isidentifier() or registry.get("models", Trusted(path)) is not thing:
@@ -240,7 +243,7 @@ def _data(data: Federation) -> Description:
 
 
 def _meaning(data: Federation) -> object:
-    """What decides a result beside values and division, which have a fingerprint of their own."""
+    """The properties of data that affect a result, besides values and division, which have their own fingerprint."""
     no_samples = data.samples.take(slice(0)).alone()
     names = "\n".join(data.names)
     return no_samples, data.classes, data.kind, data.facts, list(data.label_sets), names

@@ -14,7 +14,7 @@ from ..core.client import Client
 from ..core.phases import Phase, Stage
 from ..data.federation import Federation
 from ..engine.fast import FastEngine
-from ..evaluation.scores import measure_all
+from ..evaluation.measurement import measure_all
 from ..evaluation.variants import Variant
 from ..simulation.executors.processes import workers_of_machine
 from ..simulation.experiment import Experiment
@@ -23,39 +23,39 @@ from ..simulation.traffic import traffic
 from ..tensors import Tensors
 
 BATCHES = 2, 20
-"""Of the shorter and the longer calibration; what they differ by are steps alone."""
+"""Epochs of the shorter and the longer calibration; they differ in the number of steps only."""
 EVALUATED = 256
 ROUNDS = 10
-"""So many are looked at: clients differ in size, and each round has others."""
+"""Rounds whose participants are counted: clients differ in size, and each round has others."""
 UPDATES = 4
-"""So many are aggregated to see how long one takes."""
+"""Updates that are aggregated to measure the time of one."""
 REPETITIONS = 3
-"""The fastest counts: whatever else a machine does only adds to it."""
+"""Repetitions of a measurement. The fastest counts, because other load only adds time."""
 IMPORTED = 250 * 2**20
-"""What a process of Python and torch holds before it has any data."""
+"""The memory of a process with Python and torch, before it has any data."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a round costs, and all of them."""
+    """The cost of one round and of all rounds."""
 
     rounds: int
     clients: int
     clients_per_round: int
     workers: int
     training_seconds: float
-    """Of one round, in one process."""
+    """Training of one round, in one process."""
     server_seconds: float
-    """Of one round: aggregation, and what a server trains itself."""
+    """The server's part of one round: aggregation, and its own training."""
     evaluation_seconds: float
-    """Of all clients once, in one process."""
+    """One evaluation of all clients, in one process."""
     evaluations: int
     round_seconds: float
-    """With all workers, evaluation shared out over the rounds."""
+    """With all workers, including the round's share of evaluation."""
     bytes_down: int
     bytes_up: int
     masked: bool
-    """Whether clients send only a part, which depends on what they learn; the bytes are then those of one client."""
+    """Whether clients send masked tensors. How much they send depends on training, so one client is measured."""
     memory_bytes: int
 
     @property
@@ -67,10 +67,10 @@ class Estimate:
 
 
 def estimate(experiment: Experiment, workers: int | None = None) -> Estimate:
-    """Costs of an experiment's own rounds; those of a pretraining before them are not counted."""
+    """Estimate the cost of an experiment's rounds, without those of pretraining."""
     count = workers or workers_of_machine()
     stage = experiment.stages[-1]
-    # Features that are kept from one trial to the next would make it look faster than it is.
+    # Features that are kept from one trial to the next would make training look too fast.
     setup = replace(Setup.of(experiment, stage, experiment.weights), run_phase=FastEngine(keep_features=False))
     algorithm, run_phase = stage.algorithm, setup.run_phase
     data = experiment.data
@@ -81,7 +81,7 @@ def estimate(experiment: Experiment, workers: int | None = None) -> Estimate:
     state = initial_state(algorithm, setup.server_client(), data.sizes)
     first = setup.with_state(typical, {}, setup.download(state, typical, setup.moment(0)), setup.moment(0))
     [trained] = client_round(algorithm, [_short(first, BATCHES[0])], run_phase)
-    # As it is in later rounds: some methods do less in the first.
+    # Measured as in a later round: some methods do less in the first.
     later = setup.moment(min(1, experiment.rounds - 1))
     client = enter(algorithm, replace(first, own=trained.own, moment=later))
 
@@ -92,16 +92,13 @@ def estimate(experiment: Experiment, workers: int | None = None) -> Estimate:
     tuning = _calibrate(client, algorithm.finetune, lambda each: personalize(algorithm, [each], run_phase))
     each = {number: learning.of(with_data_of(number)) for number in {*chain.from_iterable(rounds)}}
     training = [[each[number] for number in some] for some in rounds]
-    # A client is one worker's.
+    # A client cannot be divided between workers.
     together = [max(sum(costs) / count, *costs) for costs in training if costs]
     measuring = [tuning.of(with_data_of(number)) for number in evaluated] if algorithm.finetune else []
     learned, started = _seconds_per_sample(setup, client, trained)
     evaluation = sum(measuring) + learned * _held_out(data, chosen) + started * _held_out(data, evaluated)
     serving = _serving(setup, state, trained, len(chosen))
-    every = experiment.evaluate_every
-    evaluations = len(
-        {*range(every, experiment.rounds + 1, every), experiment.rounds} if every else {experiment.rounds}
-    )
+    evaluations = sum(experiment.is_evaluated(number + 1, stage) for number in range(experiment.rounds))
     rows = traffic(client, trained.update)
     return Estimate(
         rounds=experiment.rounds,
@@ -124,7 +121,7 @@ def estimate(experiment: Experiment, workers: int | None = None) -> Estimate:
 
 @dataclass(frozen=True)
 class _Cost:
-    """Of some stages: the seconds of a step, and those of a client beside its steps."""
+    """The seconds of a step of some stages, and the seconds of a client besides its steps."""
 
     stages: Sequence[Stage]
     step: float
@@ -135,7 +132,7 @@ class _Cost:
 
 
 def _calibrate(client: Client, stages: Sequence[Stage], work: Callable[[Client], object]) -> _Cost:
-    """From two short rounds of different length, each with its data as a round finds them."""
+    """Measure two short rounds of different length, each with freshly loaded data as in a real round."""
 
     def round_of(batches: int) -> object:
         return work(_short(client, batches))
@@ -148,7 +145,7 @@ def _calibrate(client: Client, stages: Sequence[Stage], work: Callable[[Client],
 
 
 def _seconds(work: Callable[[], object]) -> float:
-    """The first time of all allocates what later ones find ready."""
+    """Run once without measuring, because the first time allocates memory."""
     work()
     times = []
     for _ in range(REPETITIONS):
@@ -169,7 +166,7 @@ def _steps(stages: Sequence[Stage], client: Client) -> int:
 
 
 def _seconds_per_sample(setup: Setup, client: Client, trained: Trained) -> tuple[float, float]:
-    """Of measuring what a client learned; and of measuring what it begins the next round with."""
+    """The seconds of evaluating a client after training, and of evaluating it before the next round."""
     algorithm, samples = setup.algorithm, setup.data[client.id].test.take(slice(0, EVALUATED))
     models: dict[Variant, Tensors] = {"before_local": begin(algorithm, client)}
     if kept_names(algorithm, client.task, client.initial):
@@ -191,7 +188,7 @@ def _held_out(data: Federation, clients: Iterable[int]) -> int:
 
 
 def _serving(setup: Setup, state: Tensors, trained: Trained, updates: int) -> float:
-    """Aggregation takes time by the update; what the server trains itself does not."""
+    """The seconds of aggregation, which grow with the updates, and of the server's own training, which do not."""
 
     def aggregate(count: int) -> object:
         some = [replace(trained.update, client=number) for number in range(count)]
@@ -203,7 +200,7 @@ def _serving(setup: Setup, state: Tensors, trained: Trained, updates: int) -> fl
 
 
 def _memory(experiment: Experiment, state: Tensors, trained: Trained, workers: int) -> int:
-    """Data once, the state at the server and at each worker, what all clients keep, and the processes themselves."""
+    """The memory of the data, the states of server and workers, all clients' states, and the processes themselves."""
     held = experiment.data.samples
     data = _bytes({"inputs": held.stored, "targets": held.targets})
     clients = len(experiment.data)

@@ -1,4 +1,4 @@
-"""How does an experiment file become an experiment? Its settings, changed on the command line, are built."""
+"""How does an experiment file become an experiment? Its settings are read, overridden and built."""
 
 import sys
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ DEFAULTS: Settings = {"algorithm": "fedper", "model": "mlp", "data": "digits"}
 def read(path: Path | None, overrides: Iterable[str] = (), *, trust: bool = False) -> dict[str, Any]:
     """Settings of a TOML file (or the defaults), changed by `dotted.key=value`.
 
-    What the overrides name is trusted, as the user wrote it; what a file names only if the user says so.
+    Names in the overrides are trusted, because the user wrote them. Names in a file are trusted only on request.
     """
     settings: dict[str, Any] = dict(DEFAULTS)
     if path is not None:
@@ -42,7 +42,7 @@ def read(path: Path | None, overrides: Iterable[str] = (), *, trust: bool = Fals
 
 
 def make(settings: Mapping[str, object], data: Federation | None = None) -> Experiment:
-    """The experiment that settings describe; with `data`, which were made of them before, they are not read again."""
+    """Make the experiment that settings describe; `data`, if given, were made from these settings before."""
     known = {key: value for key, value in settings.items() if key != "data"}
     divided = data or federation_of(data_of(settings), "data")
     experiment: Experiment = build(Experiment, {**known, "data": divided})
@@ -50,7 +50,7 @@ def make(settings: Mapping[str, object], data: Federation | None = None) -> Expe
 
 
 def data_of(settings: Mapping[str, object]) -> object:
-    """What settings say of data. Unless told otherwise, they are split by the experiment's seed."""
+    """The settings of the data. By default, the data are split with the experiment's seed."""
     data = settings.get("data")
     if isinstance(data, str):
         data = {"name": data}
@@ -58,7 +58,7 @@ def data_of(settings: Mapping[str, object]) -> object:
 
 
 def trusted(settings: Any) -> Any:
-    """Settings whose names the user vouches for."""
+    """Settings with all names marked as trusted."""
     if isinstance(settings, Mapping):
         return {key: trusted(value) for key, value in settings.items()}
     if isinstance(settings, list | tuple):
@@ -76,7 +76,7 @@ def _override_(settings: dict[str, Any], override: str) -> None:
         value = inner.get(part, {})
         if not isinstance(value, str | Mapping):
             raise PartitaError(f"{override!r}: {part} is {value!r}, which has no settings of its own.")
-        # A name alone stands for a thing with default settings.
+        # A name alone means that object with default settings.
         inner[part] = {"name": value} if isinstance(value, str) else dict(value)
         inner = inner[part]
     inner[last] = trusted(_value(text))

@@ -10,7 +10,7 @@ from .parts import Parts, Value, parts_of, plain_text
 
 
 def fingerprint(thing: object) -> str:
-    """Of an object: equal for objects that are made alike, in this process or another.
+    """The fingerprint of an object. Objects that are made the same way have the same one, in any process.
 
     It has two halves, of the code and of the values. Functions and classes count with their compiled code, with what
     they close over and with the globals that they use; code of Python, torch, numpy, Partita and installed packages
@@ -22,12 +22,12 @@ def fingerprint(thing: object) -> str:
 
 
 def same_code(one: str, other: str) -> bool:
-    """Whether two fingerprints differ in their values at most."""
+    """Whether two fingerprints have the same code; their values may differ."""
     return one.partition("-")[0] == other.partition("-")[0]
 
 
 class _Visit:
-    """An object that is being taken apart, and the digests of what was seen of it."""
+    """An object whose parts are being visited, and their digests so far."""
 
     def __init__(self, thing: object, parts: Parts) -> None:
         self.thing, self.parts = thing, parts
@@ -44,7 +44,7 @@ class _Visit:
 
 
 class _Walk:
-    """Through an object and all that it consists of.
+    """Visit an object and everything it consists of.
 
     Not by recursion: functions that use each other may make a long chain. An object that is met in two places counts
     as two equal ones would, but for tensors: tied weights are trained together.
@@ -52,7 +52,7 @@ class _Walk:
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[bytes, bytes]] = {}
-        # Objects made on the way are held, so that no other gets their address.
+        # Temporary objects are kept alive, so that no other object gets their address.
         self._held: list[object] = []
         self._tensors = 0
 
@@ -92,13 +92,13 @@ class _Walk:
         return visit
 
     def _next(self, visit: _Visit) -> object:
-        """The next part; at the end the visit itself."""
+        """The next part, or the visit itself when there are no more."""
         try:
             return next(visit.parts, visit)
         except PartitaError:
             raise
         except Exception as problem:
-            # Any error may come: the objects are the user's, and are asked for their attributes and state.
+            # The user's objects may raise any error when their attributes and state are read.
             raise PartitaError(
                 f"The experiment uses a {type(visit.thing).__name__}, which cannot be compared with that of a later "
                 f"call: {problem}. Use plain values, tensors or dataclasses instead, or partita.simulate, which keeps "

@@ -1,4 +1,4 @@
-"""What does an object consist of? Of code, of values, and of other objects."""
+"""What does an object consist of? Code, values, and other objects."""
 
 import copyreg
 import dataclasses
@@ -24,11 +24,11 @@ class Value(bytes):
 
 Parts = Iterator[object]
 Key = Callable[[object], str]
-"""Puts things into an order that is the same in every process."""
+"""A sort key that gives the same order in every process."""
 
 
 def parts_of(thing: Any, key: Key) -> Parts:
-    """Everything that decides what an object means; what has no order comes in that of the key."""
+    """The parts that define an object's behaviour; unordered collections are sorted by the key."""
     if type(thing) in (dict, types.MappingProxyType):
         return _mapping(thing, sorted(thing, key=lambda each: plain_text(each) or key(each)))
     if type(thing) in (set, frozenset):
@@ -40,7 +40,7 @@ def parts_of(thing: Any, key: Key) -> Parts:
 
 
 def plain_text(thing: object) -> str | None:
-    """Of what is a value by itself, for which 1 and 1.0 are the same; None of other things."""
+    """A plain value as bytes, in which 1 and 1.0 are the same; None for other objects."""
     if type(thing) in (bool, str, bytes, complex, type(None), type(...), type(NotImplemented)):
         return f"{type(thing).__name__}:{thing!r}"
     if type(thing) is float and thing.is_integer():
@@ -66,7 +66,7 @@ def _array(array: "np.ndarray[Any, Any] | np.generic") -> Parts:
 
 
 def _network(module: nn.Module) -> Parts:
-    """Layers and parameters in their order; hooks without the numbers under which they are registered."""
+    """Layers and parameters in order, and hooks without their registration numbers."""
     yield type(module)
     for name, value in sorted((_attributes(module) or {}).items()):
         if name == "training":
@@ -176,7 +176,7 @@ def _object(thing: Any) -> Parts:
     elif (attributes := _attributes(thing)) is not None and not is_library(kind.__module__):
         yield from (kind, attributes)
         if isinstance(thing, dict | list | tuple | set | frozenset | str | bytes | int | float):
-            # Of a class that is derived from one of these.
+            # An instance of a subclass of one of these.
             base = next(each for each in kind.__mro__ if each.__module__ == "builtins")
             yield base(thing)
     else:
@@ -192,7 +192,7 @@ def _object(thing: Any) -> Parts:
 
 
 def _attributes(thing: object) -> dict[str, Any] | None:
-    """Those in slots too, but not what a `cached_property` remembers; None where there can be none."""
+    """Attributes, including slots, without cached properties; None if the object cannot have any."""
     kind = type(thing)
     slots = [
         (name, each)
@@ -219,7 +219,7 @@ def _is_set(slot: types.MemberDescriptorType, thing: object) -> bool:
 
 
 def _reduces(kind: type) -> bool:
-    """Whether a type has a way of its own to be pickled."""
+    """Whether a type defines how it is pickled."""
     return any(
         getattr(kind, name, None) is not getattr(object, name, None)
         for name in ("__reduce__", "__reduce_ex__", "__getstate__")

@@ -1,14 +1,15 @@
-"""How do settings from a file or a command line become values? By the signature of what they are for.
+"""How do settings from a file or the command line become values? By the signature of the function they are for.
 
-A function's keyword arguments (or a dataclass's fields) are its settings: names, types and defaults are taken from
-there, so that nothing is declared twice.
+A function's keyword arguments (or a dataclass's fields) are its settings. Names, types and defaults come from the
+signature, so nothing is declared twice.
 """
 
 import collections.abc
 import dataclasses
 import inspect
+import os
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -16,6 +17,7 @@ from torch import nn
 
 from .. import registry
 from ..core.algorithm import Algorithm
+from ..core.batching import Batching
 from ..core.optimizers import OPTIMIZERS, SGD, Optimizer
 from ..core.schedules import Schedule
 from ..core.selectors import Selector
@@ -26,6 +28,7 @@ from ..data.split import Split
 from ..data.splits.dirichlet import dirichlet
 from ..errors import PartitaError, unknown
 from ..simulation.tasks import Factory
+from .keys import unknown_key
 
 Settings = Mapping[str, object]
 Made = TypeVar("Made")
@@ -53,23 +56,27 @@ def arguments(
 ) -> dict[str, Any]:
     """Arguments for a function, of the types it wants; unknown keys are errors with a suggestion.
 
-    `without` are parameters that no settings can give; `defaults` replace those of the signature; not `complete`
-    arguments may lack some.
+    `without` are parameters that settings cannot give. `defaults` replace those of the signature. Without `complete`,
+    arguments may be missing.
     """
     parameters = {n: p for n, p in inspect.signature(make).parameters.items() if n not in without}
-    hints = get_type_hints(make)
+    # A class that is no record declares its arguments in its constructor.
+    of_class = inspect.isclass(make) and not dataclasses.is_dataclass(make)
+    hints = get_type_hints(make.__init__ if of_class else make)
     known = {name: (defaults or {}).get(name, parameter.default) for name, parameter in parameters.items()}
     for key in settings:
         if key not in known:
-            raise PartitaError(_unknown_key(key, known, where))
+            raise PartitaError(unknown_key(key, known, where))
     missing = [name for name, default in known.items() if default is inspect.Parameter.empty and name not in settings]
     if missing and complete:
         raise PartitaError(f"{where or 'The experiment'} needs a value for {', '.join(missing)}.")
-    return {k: convert(hints[k], value, f"{where}.{k}".lstrip("."), known[k]) for k, value in settings.items()}
+    return {
+        k: convert(hints.get(k, object), value, f"{where}.{k}".lstrip("."), known[k]) for k, value in settings.items()
+    }
 
 
 def convert(kind: Any, value: object, where: str, default: object = inspect.Parameter.empty) -> Any:
-    """A value of the annotated type, from what a TOML file can say."""
+    """A value of the annotated type, from a TOML value."""
     if kind in _CONVERSIONS:
         return _CONVERSIONS[kind](value, where, default)
     origin = get_origin(kind)
@@ -81,6 +88,8 @@ def convert(kind: Any, value: object, where: str, default: object = inspect.Para
         return _untrusted(value)
     if origin is collections.abc.Mapping and isinstance(value, Mapping):
         return {str(key): convert(get_args(kind)[1], each, f"{where}.{key}") for key, each in value.items()}
+    if origin is collections.abc.Sequence and isinstance(value, list | tuple):
+        return tuple(convert(get_args(kind)[0], each, f"{where}[{at}]") for at, each in enumerate(value))
     if origin is tuple and isinstance(value, list):
         inner = get_args(kind)
         kinds = [inner[0]] * len(value) if inner[-1] is ... else inner
@@ -89,13 +98,13 @@ def convert(kind: Any, value: object, where: str, default: object = inspect.Para
         return tuple(convert(k, each, f"{where}[{at}]") for at, (k, each) in enumerate(zip(kinds, value, strict=True)))
     if dataclasses.is_dataclass(kind) and isinstance(value, Mapping):
         return _dataclass(kind, value, where, default)
-    if isinstance(kind, type) and isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
+    if _is_class(kind) and isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
         return _untrusted(value)
     raise PartitaError(f"{where}: {value!r} is not {_describe(kind)}.")
 
 
 def _untrusted(value: object) -> object:
-    """A setting itself, without a word on where it came from."""
+    """A plain setting, without the mark that it is trusted."""
     return str(value) if isinstance(value, registry.Trusted) else value
 
 
@@ -107,7 +116,7 @@ def _one_of(kinds: tuple[Any, ...], value: object, where: str, default: object) 
         try:
             return convert(kind, value, where, default)
         except PartitaError as problem:
-            # A module exists in Python only, so that settings can never mean one.
+            # A module exists only in Python; settings cannot describe one.
             problems += [] if kind is nn.Module else [str(problem)]
     raise PartitaError(problems[0])
 
@@ -153,8 +162,18 @@ def _sgd(value: object, where: str, default: object) -> SGD:
     return made
 
 
+def _batching(value: object, where: str, default: object) -> Batching:
+    """`32` is the size of a batch."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Batching(value)
+    if not isinstance(value, Mapping):
+        raise PartitaError(f"{where}: {value!r} is not the size of a batch. For example: {where}.size = 32.")
+    made: Batching = _dataclass(Batching, value, where, default)
+    return made
+
+
 def _algorithm(value: object, where: str, default: object) -> Algorithm:
-    """Without a name, changes of the default algorithm's settings."""
+    """An algorithm from settings. Without a name, they change the default algorithm."""
     made: Algorithm
     if isinstance(value, Mapping) and "name" not in value and isinstance(default, Algorithm):
         make = registry.get("algorithms", registry.Trusted(default.made_by))
@@ -165,7 +184,7 @@ def _algorithm(value: object, where: str, default: object) -> Algorithm:
 
 
 def _server(value: object, where: str, default: object) -> Server:
-    """Without a name, settings of plain averaging."""
+    """A server from settings. Without a name, they are settings of plain averaging."""
     if isinstance(value, Mapping) and "name" not in value:
         value = {"name": "averaging", **value}
     made: Server = named("servers", value, where)
@@ -182,29 +201,42 @@ def _federation(value: object, where: str, default: object) -> Federation:
 
 
 def federation_of(value: object, where: str) -> Federation:
-    """`name` and what the source of that name takes make a pool; the rest says how it is divided."""
+    """Data from settings: `name` and its arguments make a pool, and the other settings divide it."""
     name, given = _name_and_rest(value, where)
-    found = pool_and_division(value, where)
+    given = _absolute(given)
+    found = pool_and_division({"name": name, **given}, where)
     settings = {"name": name, **given}
     if isinstance(found, Federation):
         return dataclasses.replace(found, settings=settings)
     pool, division = found
     split = division.setdefault("split", default_split(pool))
-    # A split of one's own is found again by the path that was given, and not by its name.
+    # The user's own split is found again by the given path, not by its name.
     told = given.get("split")
     path = told.get("name", split.name) if isinstance(told, Mapping) else told or split.name
     settings["split"] = {"name": path, **split.settings}
     return dataclasses.replace(federate(pool, **division), settings=settings)
 
 
+def _absolute(settings: Settings) -> Settings:
+    """Paths of files as they are from any folder, so that a run finds them again."""
+    return {
+        key: os.path.abspath(value)
+        if key == "path" and isinstance(value, str)
+        else _absolute(value)
+        if isinstance(value, Mapping)
+        else value
+        for key, value in settings.items()
+    }
+
+
 def pool_and_division(value: object, where: str) -> Federation | tuple[Pool, dict[str, Any]]:
-    """The data that settings name, and the arguments of `federate` among them; or data that come divided."""
+    """The pool that settings name, and the settings for `federate`; or a federation if the data come divided."""
     name, rest = _name_and_rest(value, where)
     source = registry.get("data", name)
     own, dividing = (inspect.signature(function).parameters for function in (source, federate))
     if unknown_keys := [key for key in rest if key not in own and key not in dividing]:
         known = {n: p.default for n, p in (*own.items(), *dividing.items()) if n != "pool"} | {"split": dirichlet()}
-        raise PartitaError(_unknown_key(unknown_keys[0], known, where))
+        raise PartitaError(unknown_key(unknown_keys[0], known, where))
     pool = build(source, {key: given for key, given in rest.items() if key in own}, where)
     division = {key: given for key, given in rest.items() if key in dividing and key not in own}
     if isinstance(pool, Federation):
@@ -217,7 +249,7 @@ def pool_and_division(value: object, where: str) -> Federation | tuple[Pool, dic
 
 
 def undivided(value: object, where: str) -> tuple[Pool, dict[str, Any]]:
-    """Data that are still to be divided."""
+    """A pool from settings."""
     found = pool_and_division(value, where)
     if isinstance(found, Federation):
         raise PartitaError(f"{where}: {found.name} comes divided.")
@@ -225,7 +257,7 @@ def undivided(value: object, where: str) -> tuple[Pool, dict[str, Any]]:
 
 
 def _model(value: object, where: str, default: object) -> Factory:
-    """A factory that still lacks what the data say: the shape of an input and the number of classes."""
+    """A factory that takes the remaining facts from the data: the shape of an input and the number of classes."""
     name, rest = _name_and_rest(value, where)
     make = registry.get("models", name)
     return partial(make, **arguments(make, rest, where, without=("shape", "classes", "client"), complete=False))
@@ -238,6 +270,7 @@ _CONVERSIONS: dict[Any, Callable[[object, str, object], Any]] = {
     Optimizer: _optimizer,
     SGD: _sgd,
     Algorithm: _algorithm,
+    Batching: _batching,
     Server: _server,
     Federation: _federation,
     Split: _split,
@@ -246,7 +279,7 @@ _CONVERSIONS: dict[Any, Callable[[object, str, object], Any]] = {
 
 
 def _dataclass(kind: Any, value: Settings, where: str, default: object) -> Any:
-    """A dataclass's value; what is not given is as in the default."""
+    """A dataclass from settings; fields that are not given keep the default's values."""
     kept = vars(default) if isinstance(default, kind) else {}
     try:
         return kind(**{**kept, **arguments(kind, value, where, defaults=kept)})
@@ -262,21 +295,9 @@ def _name_and_rest(settings: object, where: str) -> tuple[str, Settings]:
     raise PartitaError(f"{where}: {settings!r} has no name. For example: {where} = 'NAME', or {where}.name = 'NAME'.")
 
 
-def _unknown_key(key: str, known: Settings, where: str) -> str:
-    for path in _paths(known):
-        if path.endswith("." + key):
-            return f"Unknown setting {key!r} of {where or 'the experiment'}. Did you mean {path!r}?"
-    return f"{where or 'Experiment'}: {unknown('setting', key, known)}"
-
-
-def _paths(known: Settings, before: str = "") -> Iterator[str]:
-    """The dotted names of all settings, also of those within defaults."""
-    for name, default in known.items():
-        yield before + name
-        if isinstance(default, Algorithm | Split):
-            yield from _paths(default.settings, f"{before}{name}.")
-        elif dataclasses.is_dataclass(default):
-            yield from (f"{before}{name}.{field.name}" for field in dataclasses.fields(default))
+def _is_class(kind: Any) -> bool:
+    """Whether values can be of this type. A protocol says what a value can do, and only Python can give such values."""
+    return isinstance(kind, type) and not getattr(kind, "_is_protocol", False)
 
 
 def _describe(kind: Any) -> str:

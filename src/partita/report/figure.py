@@ -43,6 +43,24 @@ def html_table(titles: Sequence[str], rows: Rows, *, label: str, class_: str | N
     return tag("div", made, class_="scroll", tabindex="0", role="region", aria_label=label)
 
 
+def multiples(
+    title: str, charts: Sequence[tuple[str, str, Html]], titles: Sequence[str], rows: Rows, note: str = ""
+) -> Html:
+    """Small charts of one kind with the same axes, each with a name and a remark, and one table of all."""
+    caption = [tag("strong", title), *([tag("span", note)] if note else [])]
+    small = (
+        tag("div", tag("b", name), *([tag("span", said)] if said else []), chart, class_="small")
+        for name, said, chart in charts
+    )
+    return tag(
+        "figure",
+        tag("figcaption", *caption),
+        tag("div", *small, class_="multiples"),
+        details("Numbers", titles, rows),
+        class_="wide",
+    )
+
+
 def grid(*figures: Html) -> Html:
     """Figures side by side where there is room."""
     return tag("div", *figures, class_="figures")

@@ -5,6 +5,7 @@ import os
 import pkgutil
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ..errors import PartitaError
@@ -18,7 +19,7 @@ from .study import Study, study
 
 def write_report(folders: Sequence[Path], path: Path) -> Path:
     """One HTML file about one run or several, which needs nothing else to be read."""
-    text = report(study(folders))
+    text = report(replace(study(folders), place=path.parent))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -89,7 +90,7 @@ def _banners(found: Study) -> list[Html]:
         )
     oracles = list(dict.fromkeys(run.record.label for run in found.runs if run.record.oracle_validation))
     if oracles:
-        words = f"{listed(oracles)}: test data were handed out as validation data. Compare with no other result."
+        words = f"{listed(oracles)}: test data were used as validation data. Do not compare this with other results."
         banners.append(tag("div", tag("strong", "Oracle. "), words, class_="banner", role="note"))
     return banners
 

@@ -46,7 +46,10 @@ def ticks(low: float, high: float, most: int = 6) -> tuple[float, ...]:
     >>> ticks(3, 97)
     (0.0, 20.0, 40.0, 60.0, 80.0, 100.0)
     """
-    span = high - low or abs(high) or 1.0
+    if low == high:
+        # One value alone has no span: an axis around it, from zero where it is zero.
+        low, high = (0.0, 1.0) if low == 0 else (low - abs(low) / 2, high + abs(high) / 2)
+    span = high - low
     power = 10.0 ** math.floor(math.log10(span / most))
     candidates = (_multiples(low, high, factor * power) for factor in STEPS)
     return next(found for found in candidates if len(found) <= max(most, 3))
@@ -75,8 +78,8 @@ def score_axis(metric: Metric, values: Iterable[float]) -> Axis:
     return axis(metric.axis, within, metric.tick, metric.text, within=metric.bounds)
 
 
-def gain_axis(metric: Metric, values: Iterable[float]) -> Axis:
-    return axis(metric.gain_axis, values, metric.tick, metric.change, most=7)
+def gain_axis(metric: Metric, values: Iterable[float], most: int = 7) -> Axis:
+    return axis(metric.gain_axis, values, metric.tick, metric.change, most=most)
 
 
 def whole_axis(label: str, first: int, last: int) -> Axis:
@@ -85,15 +88,22 @@ def whole_axis(label: str, first: int, last: int) -> Axis:
     return Axis(label, first, end, tuple(tick for tick in ticks(first, end) if tick % 1 == 0 and first <= tick <= end))
 
 
-def size_axis(label: str, values: Iterable[float]) -> Axis:
-    """An axis for counts, logarithmic where they span more than a factor of twenty."""
+def count_axis(label: str, values: Iterable[float]) -> Axis:
+    """An axis for counts from zero, at whole numbers."""
+    end = max(math.ceil(max(values, default=1)), 1)
+    found = ticks(0, end)
+    return Axis(label, 0, found[-1] if found[-1] % 1 == 0 else end, tuple(tick for tick in found if tick % 1 == 0))
+
+
+def size_axis(label: str, values: Iterable[float], *, few: bool = False) -> Axis:
+    """An axis for counts, logarithmic where they span more than a factor of twenty; with few ticks where asked."""
     known = [max(value, 1.0) for value in values]
     low, high = min(known), max(known)
     if high / low <= 20:
-        return axis(label, known, within=(0, math.inf))
+        return axis(label, known, most=4 if few else 6, within=(0, math.inf))
     steps = (factor * 10.0**power for power in range(0, 13) for factor in (1, 2, 5))
     found = tuple(step for step in steps if low <= step <= high)
-    shown = found if len(found) <= 6 else tuple(step for step in found if math.log10(step) % 1 < 1e-9)
+    shown = found if len(found) <= (3 if few else 6) else tuple(step for step in found if math.log10(step) % 1 < 1e-9)
     return Axis(label, low / 1.1, high * 1.1, shown, logarithmic=True)
 
 

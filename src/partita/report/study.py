@@ -1,92 +1,26 @@
 """What is reported? Methods, each with its runs under several seeds, and what they are measured against."""
 
-import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from ..errors import PartitaError
 from ..evaluation.gains import Gain
 from ..evaluation.metric import Metric
-from ..evaluation.scores import Record, Summary
 from ..evaluation.variants import Variant
-from ..runs.gains import gains_over, named_baselines, over_floor
+from ..runs.gains import Beside, gains_over, named_baselines, over_floor, remarks
+from ..runs.gathering import PassedOver, gather
 from ..runs.grouping import grouped
-from ..runs.stored import StoredRun, read_run
+from ..runs.likeness import by_clients, marks
+from ..runs.scores import pooled
+from ..runs.stored import StoredRun
+from .baselines import BASELINES, Baselines
+from .method import Method, Replica
 
-BASELINES = ("local", "global", "global + fine-tune")
-"""In the order in which they are shown."""
 LIKE_BASELINES = {"local": "local", "fedavg": "global"}
 """Methods that serve others of the same report as baselines, where these have none of their own."""
-
-
-@dataclass(frozen=True, eq=False)
-class Replica:
-    """One run and one of its variants, on clients that train."""
-
-    run: StoredRun
-    variant: Variant
-
-    @property
-    def last(self) -> dict[int, Record]:
-        """By client, on test data, after the last round that was evaluated."""
-        return self.run.tested(self.variant)
-
-    @property
-    def summary(self) -> Summary | None:
-        return self.run.summaries().get(self.variant)
-
-
-@dataclass(frozen=True, eq=False)
-class Method:
-    """A method with its settings, under one seed or several."""
-
-    name: str
-    number: int
-    """Decides its colour."""
-    replicas: tuple[Replica, ...]
-    gains: tuple[Mapping[str, Gain], ...]
-    """Of each replica, by what it is measured against: runs on the same clients and seed."""
-
-    @property
-    def tested(self) -> list[Replica]:
-        return [each for each in self.replicas if each.last]
-
-    @property
-    def summaries(self) -> list[Summary]:
-        return [summary for each in self.replicas if (summary := each.summary)]
-
-    @property
-    def run(self) -> StoredRun:
-        """The first run, for what is the same in all of them."""
-        return self.replicas[0].run
-
-    def over(self, reference: str) -> list[tuple[StoredRun, Gain]]:
-        """Each run that is measured against the reference, and its gain."""
-        return [
-            (each.run, known[reference])
-            for each, known in zip(self.replicas, self.gains, strict=True)
-            if reference in known
-        ]
-
-    def gains_over(self, reference: str) -> list[float]:
-        """The gain of every (seed, client)."""
-        return [value for _, each in self.over(reference) for value in each.gains]
-
-    def mean_gain(self, reference: str) -> float | None:
-        gains = self.gains_over(reference)
-        return fmean(gains) if gains else None
-
-    def hurt_count(self, reference: str) -> tuple[int, int]:
-        """How many (seed, client) pairs are worse off than with the reference, and of how many."""
-        several = [each for _, each in self.over(reference)]
-        return sum(len(each.hurt) for each in several), sum(len(each.clients) for each in several)
-
-    def analyses(self, name: str) -> list[Any]:
-        """The results of an analysis, one for each run that has it."""
-        return [each.run.analyses[name] for each in self.replicas if each.run.analyses.get(name)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +33,11 @@ class Study:
     """Runs that methods are measured against and that are not among them."""
     references: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    passed_over: tuple[PassedOver, ...] = ()
+    remarks: tuple[str, ...] = ()
+    """On baselines that are hardly any, or had another budget."""
+    place: Path | None = None
+    """The folder of the report, from which single runs are linked."""
 
     @property
     def runs(self) -> list[StoredRun]:
@@ -113,31 +52,69 @@ class Study:
         """Runs with a floor, and their gains over it."""
         return [(each, found) for each in self.runs if (found := over_floor(each))]
 
+    @cached_property
+    def by_clients(self) -> list["Study"]:
+        """One study for each set of clients: what has other clients is not compared."""
+        names = by_clients({method.name: [each.run for each in method.replicas] for method in self.methods})
+        if len(names) == 1:
+            return [self]
+        found = []
+        for some in names:
+            methods = tuple(method for method in self.methods if method.name in some)
+            used = {name for method in methods for name in method.against.values()}
+            baselines = tuple(each for each in self.baselines if each.name in used)
+            found.append(replace(self, methods=methods, baselines=baselines))
+        return found
+
+    @property
+    def data(self) -> str:
+        """The name of the data of the first run."""
+        return self.runs[0].record.data
+
     def having(self, name: str) -> list[tuple[Method, list[Any]]]:
         """Methods with results of an analysis, and these results, one for each run."""
         return [(method, found) for method in self.methods if (found := method.analyses(name))]
 
 
 def study(folders: Sequence[Path]) -> Study:
-    """Read runs and the baselines that they name."""
+    """Read the runs that folders are or hold, and the baselines that they name."""
     if not folders:
         raise PartitaError("A report needs at least one run.")
-    runs = [read_run(folder) for folder in dict.fromkeys(map(_resolved, folders))]
+    gathered = gather(folders)
+    runs = list(gathered.runs)
     metrics = sorted({each.record.metric for each in runs})
     if len(metrics) > 1:
         raise PartitaError(f"Runs of different metrics cannot be reported together: {', '.join(metrics)}.")
     lost: list[str] = []
     read = {each.folder: each for each in runs}
     references = {each.folder: _references(each, runs, read, lost) for each in runs}
-    methods = tuple(
-        Method(name, number, tuple(map(replica, runs)), tuple(_gains(each, references[each.folder]) for each in runs))
-        for number, (name, runs) in enumerate(grouped(runs).items())
-    )
+    groups = grouped(runs)
+    reported: dict[tuple[Path, Variant | None], str] = {
+        (each.folder, each.record.variant): name for name, some in groups.items() for each in some
+    }
+    baselines = Baselines(reported, len(groups))
+    apart = marks(groups)
+    methods = []
+    for number, (name, some) in enumerate(groups.items()):
+        pooled(some)
+        known = [references[each.folder] for each in some]
+        against = {reference: baselines.name_of(reference, each) for one in known for reference, each in one.items()}
+        gains = tuple(gains_over(each, beside) for each, beside in zip(some, known, strict=True))
+        methods.append(Method(name, number, tuple(map(replica, some)), gains, apart[name], against))
     named = {name for known in references.values() for name in known}
     names = (*(name for name in BASELINES if name in named), *sorted(named - set(BASELINES)))
-    reported = {(each.folder, each.record.variant) for each in runs}
-    baselines = _baselines(references.values(), reported, len(methods))
-    return Study(Metric(metrics[0]), methods, baselines, names, (*_divisions(methods), *lost))
+    said = remarks((run, references[run.folder]) for run in runs)
+    shown = baselines.names
+    methods = [replace(each, against={to: shown.get(key, key) for to, key in each.against.items()}) for each in methods]
+    return Study(
+        Metric(metrics[0]),
+        tuple(methods),
+        baselines.methods,
+        names,
+        (*_divisions(methods), *lost),
+        gathered.passed_over,
+        tuple(said),
+    )
 
 
 def replica(of: StoredRun) -> Replica:
@@ -145,17 +122,9 @@ def replica(of: StoredRun) -> Replica:
     return Replica(of, of.record.variant)
 
 
-def _gains(of: StoredRun, references: Mapping[str, Replica]) -> dict[str, Gain]:
-    return gains_over(of, {name: (each.run, each.variant) for name, each in references.items()})
-
-
-def _resolved(folder: Path) -> Path:
-    return Path(os.path.normpath(folder))
-
-
 def _references(
     of: StoredRun, runs: Sequence[StoredRun], read: dict[Path, StoredRun], lost: list[str]
-) -> dict[str, Replica]:
+) -> dict[str, Beside]:
     """The baselines that a run names, or those among the runs reported that can serve as such.
 
     `read` holds the runs that were read; those that cannot be are put into `lost`.
@@ -163,35 +132,23 @@ def _references(
     named = named_baselines(of, read)
     lost += [f"The baseline {name} of {of.folder} cannot be read. {problem}" for name, problem in named.lost.items()]
     if named.found:
-        return {name: Replica(*each) for name, each in named.found.items()}
-    return {
-        LIKE_BASELINES[other.record.label]: replica(other)
-        for other in runs
-        if other.record.label in LIKE_BASELINES
-        and other is not of
-        and (other.record.fingerprint, other.seed) == (of.record.fingerprint, of.seed)
-    }
+        return dict(named.found)
+    found: dict[str, Beside] = {}
+    for other in runs:
+        alike = (other.record.fingerprint, other.seed) == (of.record.fingerprint, of.seed)
+        if other.record.label in LIKE_BASELINES and other is not of and alike:
+            # Of several settings of one method the first serves.
+            found.setdefault(LIKE_BASELINES[other.record.label], Beside(other, other.record.variant))
+    return found
 
 
-def _baselines(
-    references: Iterable[Mapping[str, Replica]], reported: set[tuple[Path, Variant]], first: int
-) -> tuple[Method, ...]:
-    """The baselines as methods; each run once, however many methods are compared with it."""
-    found: dict[str, dict[Path, Replica]] = {}
-    for known in references:
-        for name, each in known.items():
-            if (each.run.folder, each.variant) not in reported:
-                found.setdefault(name, {})[each.run.folder] = each
-    return tuple(
-        Method(name, first + number, tuple(runs.values()), tuple({} for _ in runs))
-        for number, (name, runs) in enumerate(found.items())
-    )
-
-
-def _divisions(methods: Sequence[Method]) -> list[str]:
-    """A warning if runs have different clients, which cannot be paired by their number."""
-    found = {replica.run.record.fingerprint for method in methods for replica in method.replicas}
-    if len(found) == 1:
+def _divisions(methods: Iterable[Method]) -> list[str]:
+    """A warning if runs of one seed have different clients, which cannot be paired by their number."""
+    found: dict[int, set[str]] = {}
+    for method in methods:
+        for each in method.replicas:
+            found.setdefault(each.run.seed, set()).add(each.run.record.fingerprint)
+    if all(len(known) == 1 for known in found.values()):
         return []
     return [
         "Not all runs have the same data and division: a client of one is not the client of that number of another, "

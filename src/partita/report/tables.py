@@ -31,14 +31,16 @@ def comparison_text(comparison: Comparison, form: Form, *, percent: bool = False
 def _cells(comparison: Comparison, *, percent: bool = False) -> list[list[str]]:
     """The cells of the table by row; the first row has the titles."""
     found = {each.method: each for each in comparison.differences}
+    unlike = any(each.marks for each in comparison.methods)
     titles = ["method", "mean ± over clients", "over seeds", "difference", "p", "p (Holm)", "win/tie/loss"]
-    rows = [titles]
+    rows = [[*titles, *(["not on equal terms"] if unlike else [])]]
     for each in comparison.methods:
         mean, client_spread, seed_spread = (
             _number(value, percent) for value in (each.mean, each.client_spread, each.seed_spread)
         )
         row = [_one_line(each.method), f"{mean} ± {client_spread}", seed_spread]
-        rows.append(row + (_against(found[each.method], percent) if each.method in found else ["-"] * 4))
+        row += _against(found[each.method], percent) if each.method in found else ["-"] * 4
+        rows.append([*row, *([", ".join(each.marks) or "-"] if unlike else [])])
     return rows
 
 
@@ -90,6 +92,7 @@ def _csv(comparison: Comparison) -> str:
             low, high = other.interval or (None, None)
             # The method's own numbers of seeds and clients stand before those that it shares with the baseline.
             row = asdict(other) | row | {"difference": other.mean, "low": low, "high": high}
+        row["marks"] = "; ".join(each.marks)
         rows.append([row.get(name) for name in (*own, *names)])
     written = io.StringIO()
     write_csv(written, [*own, *names], rows)

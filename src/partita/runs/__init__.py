@@ -1,1 +1,1 @@
-"""What does a run leave behind? One directory with one database: see docs/runs.md."""
+"""What does a run leave behind? A folder with one database: see docs/runs.md."""

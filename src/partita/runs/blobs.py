@@ -1,32 +1,36 @@
-"""How are named tensors stored? As safetensors, never pickled, in parts that each have a checksum."""
+"""How are named tensors stored? As safetensors, never as pickles, in parts that each have a checksum."""
 
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from safetensors.torch import load, save
-
-from ..tensors import Tensors
+if TYPE_CHECKING:
+    from ..tensors import Tensors
 
 PART = 1 << 28
-"""Bytes of a part. SQLite holds at most 10^9 in one value."""
+"""Bytes of a part. SQLite limits one value to 10^9 bytes."""
 
 
-def pack(tensors: Tensors) -> bytes:
-    # Safetensors refuses tensors that share memory; views and aliases become tensors of their own.
+def pack(tensors: "Tensors") -> bytes:
+    from safetensors.torch import save
+
+    # Safetensors refuses tensors that share memory, so views and aliases are copied.
     alone = {name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()}
-    # Safetensors writes and reads in an order of its own; sums over tensors in another order have other bits.
+    # Safetensors does not keep the order, and a sum over tensors in another order has other bits.
     return save(alone, {"order": json.dumps(list(tensors))})
 
 
-def unpack(blob: bytes) -> Tensors:
+def unpack(blob: bytes) -> "Tensors":
+    from safetensors.torch import load
+
     tensors: Tensors = load(blob)
     header = json.loads(blob[8 : 8 + int.from_bytes(blob[:8], "little")])
     return {name: tensors[name] for name in json.loads(header["__metadata__"]["order"])}
 
 
 def parts_of(blob: bytes) -> Iterator[tuple[int, memoryview, str]]:
-    """Number, bytes and checksum of each part; there is at least one."""
+    """The number, bytes and checksum of each part; there is at least one part."""
     whole = memoryview(blob)
     for number, at in enumerate(range(0, max(len(whole), 1), PART)):
         part = whole[at : at + PART]
@@ -34,18 +38,18 @@ def parts_of(blob: bytes) -> Iterator[tuple[int, memoryview, str]]:
 
 
 def joined(parts: Sequence[tuple[int, object, object]], expected: int, what: str) -> bytes:
-    """The bytes of all parts, each of which fits its checksum."""
+    """The bytes of all parts together, after checking each part's checksum."""
     if [number for number, _, _ in parts] != list(range(expected)):
-        raise ValueError(f"{what} has {len(parts)} parts of {expected}")
+        raise ValueError(f"{what} has {len(parts)} of {expected} parts")
     return b"".join(checked(part, stored, what) for _, part, stored in parts)
 
 
 def checksum(blob: bytes | memoryview) -> str:
-    """BLAKE2b of 16 bytes. A database notices damage to its own structure, but not within what it holds."""
+    """A 16-byte BLAKE2b hash. SQLite detects damage to its structure, but not to the values it holds."""
     return hashlib.blake2b(blob, digest_size=16).hexdigest()
 
 
 def checked(blob: object, expected: object, what: str) -> bytes:
     if not isinstance(blob, bytes) or checksum(blob) != expected:
-        raise ValueError(f"{what} does not fit its checksum")
+        raise ValueError(f"{what} does not match its checksum")
     return blob

@@ -1,4 +1,4 @@
-"""Which models did a run leave? Every client as it is after the last round, built from what was stored."""
+"""Which models did a run leave? Every client's after the last round, built from the stored tensors."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -10,11 +10,11 @@ from .session import Session
 
 
 def stored_clients(session: Session) -> Population:
-    """All clients of a run, newcomers too, with what they keep and receive after the last committed round."""
+    """All clients of a run, including newcomers, with what they keep and receive after the last committed round."""
     stage = session.experiment.stages[-1]
     found = session.store.server(stage.name)
     if found is None:
-        raise PartitaError(f"{session.folder} has no round yet. Continue it with: partita resume {session.folder}")
+        raise PartitaError(f"{session.folder} has no finished round. Continue it: partita resume {session.folder}")
     done, state = found
     setup = session.setup()
     population = population_at(setup, setup.moment(done), lambda: state, session.states())

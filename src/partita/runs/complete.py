@@ -1,4 +1,4 @@
-"""What is added to a run once it is done? The baselines that it asks for, and the analyses that belong to its end."""
+"""What is added to a finished run? Its baselines, and the analyses that are made at the end of every run."""
 
 from ..errors import PartitaError
 from ..evaluation.analysis import declared
@@ -8,10 +8,10 @@ from .session import Session
 
 
 def complete(session: Session) -> None:
-    """Make what is missing; what is there is used again.
+    """Make what is missing; existing results are reused.
 
-    Why an analysis could not be made is noted under its name with `_failed`: for instance that there are no validation
-    data for the guard, or no global model.
+    If an analysis fails, the reason is recorded under its name with the suffix `_failed`: for instance, the guard needs
+    validation data and a global model.
     """
     if not session.record.baselines:
         return

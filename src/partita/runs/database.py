@@ -1,4 +1,4 @@
-"""How is a run's database opened? For writing under a lock; for reading also where nothing can be written."""
+"""How is a run's database opened? For writing, under a lock; for reading, from read-only folders too."""
 
 import os
 import sqlite3
@@ -16,7 +16,7 @@ from ..errors import PartitaError
 
 DATABASE = "run.sqlite"
 PATIENCE = 1.0
-"""Seconds in which a lock may come free."""
+"""Seconds to wait for a lock."""
 
 
 class BusyError(PartitaError):
@@ -31,9 +31,9 @@ def connect(folder: Path, name: str = DATABASE, *, write: bool = False) -> sqlit
         connection = sqlite3.connect(path, isolation_level=None, timeout=30)
         try:
             if write:
-                # The file keeps this mode, so that a reader need not set it, which would be writing.
+                # The mode is stored in the file, so readers, which may not write, do not set it.
                 connection.execute("PRAGMA journal_mode = WAL")
-            # What is committed survives a loss of power too.
+            # Commits survive a power failure.
             connection.execute("PRAGMA synchronous = FULL")
         except BaseException:
             connection.close()
@@ -42,16 +42,16 @@ def connect(folder: Path, name: str = DATABASE, *, write: bool = False) -> sqlit
 
 
 def _connect_to_read_only(path: Path) -> sqlite3.Connection:
-    """Beside the file SQLite would make others, and cannot. Without a log nothing is missing from the file itself."""
+    """SQLite would create files beside the database, and cannot. If there is no log, the file itself is complete."""
     log = path.with_name(f"{path.name}-wal")
     how = "mode=ro" if log.exists() and log.stat().st_size else "immutable=1"
     return sqlite3.connect(f"file:{quote(str(path.resolve()))}?{how}", uri=True, isolation_level=None)
 
 
 def lock(folder: Path) -> IO[str]:
-    """The lock of a folder, held until the file that is returned is closed, or until its process ends.
+    """Lock a folder until the returned file is closed or the process ends.
 
-    A forked process inherits it: that process closing its copy leaves the lock as it is.
+    A forked process inherits the lock; closing its copy of the file does not release it.
     """
     try:
         file = (folder / "lock").open("a")
@@ -65,27 +65,36 @@ def lock(folder: Path) -> IO[str]:
     return file
 
 
+def is_locked(folder: Path) -> bool:
+    """Whether a process holds the lock of a folder; not known, and so not said, where nothing can be written."""
+    try:
+        with (folder / "lock").open("r+") as file:
+            return not lock_descriptor(file.fileno(), blocking=False)
+    except OSError:
+        return False
+
+
 def _claim(file: IO[str], folder: Path) -> None:
-    """Take the lock. Workers of a process that was killed hold it until they notice, so this waits for a moment."""
+    """Take the lock. The workers of a killed process hold it until they exit, so this waits for a moment."""
     until = time.monotonic() + PATIENCE
-    # The descriptor is locked, not a path: closing it is all that is needed to give the lock back, also by a kill.
+    # The lock is on the descriptor, not on a path, so closing it releases the lock, also if the process is killed.
     while not lock_descriptor(file.fileno(), blocking=False):
         if time.monotonic() > until:
-            raise BusyError(f"Another process is working on {folder}. Wait for it, or stop it.")
+            raise BusyError(f"Another process is using {folder}. Wait until it ends, or stop it.")
         time.sleep(0.02)
 
 
 @contextmanager
 def explained(folder: Path) -> Iterator[None]:
-    """Database errors in the user's words."""
+    """Turn database errors into messages for the user."""
     try:
         yield
     except sqlite3.OperationalError as problem:
         if str(problem).startswith(("no such", "Could not decode")):
             raise _damaged(folder, problem) from problem
         raise PartitaError(
-            f"The run in {folder} cannot be read or written: {problem}. Is the disk full or the folder read-only? What "
-            "was committed before is safe."
+            f"The run in {folder} cannot be read or written: {problem}. Is the disk full or the folder read-only? "
+            "Earlier commits are safe."
         ) from problem
     except (sqlite3.DatabaseError, SafetensorError, ValueError) as problem:
         raise _damaged(folder, problem) from problem

@@ -1,4 +1,4 @@
-"""On what was it run? Versions, machine and commit."""
+"""Where did an experiment run? Versions, machine and commit."""
 
 import os
 import platform
@@ -27,7 +27,7 @@ def _version(name: str) -> str | None:
 
 
 def _commit() -> str | None:
-    """The commit of the folder in which the run was started, where it is under version control."""
+    """The git commit of the folder in which the run was started, if it is a repository."""
     try:
         found = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5, check=True)
     except (OSError, subprocess.SubprocessError):

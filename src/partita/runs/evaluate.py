@@ -1,4 +1,4 @@
-"""How is a run looked into? By analyses of its stored models; what they find is kept in the run."""
+"""How is a finished run analysed? Analyses use its stored models, and their results are kept in the run."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -17,7 +17,7 @@ from .session import Session
 
 @dataclass(frozen=True)
 class Evaluated:
-    """What analyses found, by name, and why others found nothing."""
+    """The results of analyses by name, and why others were left out."""
 
     found: dict[str, Result] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)

@@ -1,37 +1,69 @@
-"""How do a run's numbers get into other tools? As CSV files; and its division of data as a manifest."""
+"""How is a run exported? Its numbers as CSV files, its division of the data as a manifest."""
 
 import csv
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple, fields
 from pathlib import Path
 from typing import IO
 
 from ..errors import PartitaError
 from ..evaluation.scores import Record
+from ..experiment.chosen import chosen_settings
+from ..simulation.left_out import LeftOut
 from ..simulation.traffic import Traffic
+from .gains import gains_of
+from .grouping import grouped
 from .store import Store
 from .stored import StoredRun
 
+RUN = ("run", "method", "seed")
+GAINS = ("over", "client", "name", "score", "reference", "gain", "low", "high", "hurt")
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """A cell of text that begins so is a formula to a spreadsheet, which would run it."""
 
 
-def export_csv(run: StoredRun, folder: Path) -> list[Path]:
-    """metrics.csv, traffic.csv and rounds.csv; returns their paths."""
+def export_csv(runs: Sequence[StoredRun], folder: Path, *, several: bool = False) -> list[Path]:
+    """metrics.csv, traffic.csv, left_out.csv, rounds.csv, gains.csv and settings.csv; returns their paths.
+
+    With `several`, each row begins with the folder, method and seed of its run.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    tables: dict[str, tuple[Sequence[str], Iterable[Sequence[object]]]] = {
-        "metrics": _by_client(run, Record, run.records),
-        "traffic": _by_client(run, Traffic, run.traffic),
-        "rounds": (["round", "seconds", "participants"], run.rounds),
-    }
+    names = {id(run): name for name, group in grouped(runs).items() for run in group}
+    rows_of: dict[str, list[Sequence[object]]] = {}
+    columns_of: dict[str, Sequence[str]] = {}
+    for run in runs:
+        before = (str(run.folder), names[id(run)], run.seed) if several else ()
+        for table, (columns, rows) in _tables(run).items():
+            columns_of[table] = [*(RUN if several else ()), *columns]
+            rows_of.setdefault(table, []).extend((*before, *row) for row in rows)
     written = []
-    for name, (columns, rows) in tables.items():
-        path = folder / f"{name}.csv"
+    for table, columns in columns_of.items():
+        path = folder / f"{table}.csv"
         with path.open("w", newline="", encoding="utf-8") as file:
-            write_csv(file, columns, rows)
+            write_csv(file, columns, rows_of[table])
         written.append(path)
     return written
+
+
+def _tables(run: StoredRun) -> dict[str, tuple[Sequence[str], Iterable[Sequence[object]]]]:
+    return {
+        "metrics": _by_client(run, Record, run.records),
+        "traffic": _by_client(run, Traffic, run.traffic),
+        "left_out": ([each.name for each in fields(LeftOut)], map(astuple, run.left_out)),
+        "rounds": (["round", "seconds", "participants"], run.rounds),
+        "gains": (GAINS, _gains(run)),
+        "settings": (["setting", "value"], list(chosen_settings(run.record.experiment).items())),
+    }
+
+
+def _gains(run: StoredRun) -> Iterator[Sequence[object]]:
+    for each in gains_of(run):
+        for client, own, other, gained, interval in zip(
+            each.clients, each.scores, each.others, each.gains, each.intervals, strict=True
+        ):
+            name, verdict = run.record.name_of(client), each.verdict(client)
+            yield (each.over, client, name, own, other, gained, *(interval or (None, None)), verdict)
 
 
 def export_manifest(run: Path, path: Path) -> Path:
@@ -39,13 +71,13 @@ def export_manifest(run: Path, path: Path) -> Path:
     with Store.open(run) as store:
         manifest = store.manifest
         if manifest is None:
-            raise PartitaError(f"{run} does not keep its division: {store.record.division}.")
+            raise PartitaError(f"{run} does not store its division of the data: {store.record.division}.")
     path.write_text(json.dumps(manifest), encoding="utf-8")
     return path
 
 
 def write_csv(file: IO[str], columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Text that a spreadsheet would run as a formula is put behind an apostrophe."""
+    """A cell. Text that a spreadsheet would run as a formula gets an apostrophe in front."""
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(columns)
     for row in rows:
@@ -55,6 +87,6 @@ def write_csv(file: IO[str], columns: Sequence[str], rows: Iterable[Sequence[obj
 def _by_client(
     run: StoredRun, kind: type[Record] | type[Traffic], found: Iterable[Record | Traffic]
 ) -> tuple[list[str], list[tuple[object, ...]]]:
-    """Columns and rows, with the client's name beside its number."""
+    """Columns and rows, with each client's name beside its number."""
     rows = [(*astuple(each), run.record.name_of(each.client)) for each in found]
     return [*(each.name for each in fields(kind)), "name"], rows

@@ -4,11 +4,14 @@ import re
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..errors import PartitaError
-from ..simulation.experiment import Experiment
 from .database import DATABASE
 from .record import BaselinesPlace
+
+if TYPE_CHECKING:
+    from ..simulation.experiment import Experiment
 
 BASELINES = "baselines"
 """The folder that holds the baselines of the runs beside it."""
@@ -17,8 +20,8 @@ BESIDE_SEEDS: BaselinesPlace = "../../baselines"
 """Beside the folder that holds a run for each seed."""
 
 
-def new_folder(parent: Path, experiment: Experiment) -> Path:
-    """Make a folder of that parent that did not exist, named after method and data. Two processes never get one."""
+def new_folder(parent: Path, experiment: "Experiment") -> Path:
+    """Make a new folder in `parent`, named after method and data. Two processes never get the same one."""
     parts = (experiment.algorithm.name, experiment.data.name)
     name = "-".join(re.sub(r"[^A-Za-z0-9_.]+", "_", part) for part in parts)
     for number in count(1):
@@ -34,23 +37,23 @@ def new_folder(parent: Path, experiment: Experiment) -> Path:
 
 
 class TakenError(PartitaError):
-    """A folder holds a run already."""
+    """The folder already holds a run."""
 
 
 def need_new(folder: Path) -> None:
-    """A folder must not hold a run yet."""
+    """Refuse a folder that already holds a run."""
     if (folder / DATABASE).exists():
-        raise TakenError(f"{folder} holds a run already. Continue it with: partita resume {folder}")
+        raise TakenError(f"{folder} already holds a run. Continue it: partita resume {folder}")
 
 
 def find_runs(folder: Path) -> list[Path]:
-    """The runs in a folder and below it; baselines only of a folder that is theirs."""
+    """The runs in a folder and below it. Baselines are found only if `folder` is the folder of baselines."""
     found = (path.parent for path in folder.rglob(DATABASE))
     return sorted(path for path in found if BASELINES not in path.relative_to(folder).parts)
 
 
 def runs_in(folders: Sequence[Path]) -> list[Path]:
-    """The runs that folders are or hold, each once; what lies below a run is its own."""
+    """The runs in and below several folders, each once. Folders inside a run are not searched."""
     below = {folder: find_runs(folder) for folder in folders}
     found = [path for folder, paths in below.items() for path in ([folder] if folder in paths else paths)]
     if not found:

@@ -1,62 +1,154 @@
 """What is a run measured against? The floor, and the baselines that it names."""
 
 import os
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..errors import PartitaError
 from ..evaluation.gains import Gain, gain
 from ..evaluation.variants import Variant
+from ..formatting import amount, listed
 from .record import RunRecord
 from .stored import StoredRun, read_run
+
+NEAR = 0.02
+"""A baseline that is better than a constant answer by no more than this (for errors: by this part) is no baseline."""
+
+
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """A run that another one is measured against, and which of its models counts."""
+
+    run: StoredRun
+    variant: Variant | None = None
+    """None is the one that its method is meant to be used with."""
+    entry: Mapping[str, Any] = field(default_factory=dict)
+    """How it was chosen, and for what budget, as the other run notes it."""
+
+    @property
+    def tuned(self) -> bool | None:
+        """Whether its settings were chosen on validation data; None if that is not known."""
+        chosen = self.entry.get("chosen")
+        return None if chosen is None else chosen == "tuned"
+
+    @property
+    def choice(self) -> str:
+        """How its settings were chosen, in words."""
+        if self.tuned is None:
+            return "a run of its own"
+        if not self.tuned:
+            why = "" if self.entry.get("tunable", True) else ": there are no validation data"
+            return f"not tuned{why}"
+        tried = [f"{each['lr']:g}" + (f" x {each['epochs']} epochs" if each["epochs"] else "") for each in self._tried]
+        return f"best on validation data of rates {', '.join(tried)}"
+
+    @property
+    def _tried(self) -> list[dict[str, Any]]:
+        return list(self.entry.get("tried", []))
 
 
 @dataclass(frozen=True, eq=False)
 class NamedBaselines:
-    """The baselines that a run names: those that can be read, each with the variant that counts, and why others not."""
+    """The baselines of a run: those that can be read, with the variant to use, and why others cannot."""
 
-    found: Mapping[str, tuple[StoredRun, Variant]]
+    found: Mapping[str, Beside]
     lost: Mapping[str, str]
 
 
 def gains_of(run: StoredRun, named: NamedBaselines | None = None) -> list[Gain]:
-    """Over the floor and every baseline that was made and is still there, after the run's last evaluated round."""
+    """Gains over the floor and every baseline that can be read, after the run's last evaluated round."""
     lowest, beside = over_floor(run), named or named_baselines(run, {})
     return [*([lowest] if lowest else []), *gains_over(run, beside.found).values()]
 
 
-def over_floor(run: StoredRun) -> Gain | None:
-    """Over the best constant answer for each client."""
+def over_floor(run: StoredRun, variant: Variant | None = None) -> Gain | None:
+    """Gains over the best constant answer for each client; None is the variant that the method uses."""
     if not (lowest := run.analyses.get("floor")):
         return None
-    found = gain("floor", run.scores(), dict(zip(lowest["clients"], lowest["score"], strict=True)), run.metric)
+    scores = dict(zip(lowest["clients"], lowest["score"], strict=True))
+    found = gain("floor", run.scores(variant), scores, run.metric, run.test_counts)
     return found if found.clients else None
 
 
-def gains_over(run: StoredRun, others: Mapping[str, tuple[StoredRun, Variant | None]]) -> dict[str, Gain]:
-    """Over variants of other runs on the same clients, by name; None is the variant that the other method uses.
+def gains_over(run: StoredRun, others: Mapping[str, Beside]) -> dict[str, Gain]:
+    """Gains over other runs on the same clients, by name.
 
-    Clients that never train are left out, and so is a run that has no client in common with this one.
+    Clients that never train are left out, and so are runs that have no client in common with this one.
     """
     found = {}
-    for name, (other, variant) in others.items():
-        _need_same_clients(run, other)
-        found[name] = gain(name, run.scores(), other.scores(variant), run.metric)
+    for name, other in others.items():
+        _need_same_clients(run, other.run)
+        found[name] = gain(name, run.scores(), other.run.scores(other.variant), run.metric, run.test_counts)
     return {name: each for name, each in found.items() if each.clients}
+
+
+def remarks(measured: Iterable[tuple[StoredRun, Mapping[str, Beside]]]) -> list[str]:
+    """What a reader of gains over baselines must know: that one is hardly a baseline, or had another budget.
+
+    Given runs, and what each is measured against.
+    """
+    floors: list[str] = []
+    budgets: dict[str, tuple[list[str], list[str]]] = {}
+    for run, beside in measured:
+        for name, each in beside.items():
+            floors += [text] if (text := _at_the_floor(run, name, each)) else []
+            if text := _budget(each.entry):
+                labels, names = budgets.setdefault(text, ([], []))
+                labels.append(run.record.label)
+                names.append(name)
+    said = [
+        f"{listed(list(dict.fromkeys(labels)))} against {listed(list(dict.fromkeys(names)))}: {text}"
+        for text, (labels, names) in budgets.items()
+    ]
+    return [*dict.fromkeys(floors), *said]
+
+
+def _at_the_floor(run: StoredRun, name: str, beside: Beside) -> str | None:
+    lowest = over_floor(beside.run, beside.variant) or _floor_of(run, beside)
+    if lowest is None or lowest.mean > (NEAR * lowest.macro if run.metric.lower_is_better else NEAR):
+        return None
+    where = "hardly better than" if lowest.mean > 0 else "no better than"
+    mean = lowest.macro + (-lowest.mean if run.metric.lower_is_better else lowest.mean)
+    scores = f"{run.metric.text(mean)} against {run.metric.text(lowest.macro)}"
+    return f"The baseline {name} is {where} the floor ({scores}): a gain over it says little."
+
+
+def _floor_of(run: StoredRun, beside: Beside) -> Gain | None:
+    """The floor is that of the clients, so the run's own serves a baseline that does not know it."""
+    if not (lowest := run.analyses.get("floor")):
+        return None
+    scores = dict(zip(lowest["clients"], lowest["score"], strict=True))
+    found = gain("floor", beside.run.scores(beside.variant), scores, run.metric)
+    return found if found.clients else None
+
+
+def _budget(entry: Mapping[str, Any]) -> str | None:
+    """In what a method and its baseline differ."""
+    own, other = entry.get("own_budget"), entry.get("budget")
+    if not own or not other or own == other:
+        return None
+    if own["epochs"] is None:
+        return f"another budget, as local work is not counted in epochs (the baselines': {other['epochs']} in a round)."
+    parts = [
+        f"{amount(own[key], unit)} and not {other[key]}"
+        for key, unit in (("rounds", "round"), ("epochs", "local epoch"))
+        if own[key] != other[key]
+    ]
+    return f"another budget, {listed(parts)}."
 
 
 def _need_same_clients(run: StoredRun, other: StoredRun) -> None:
     if run.record.metric != other.record.metric:
         raise PartitaError(f"Runs of different metrics cannot be compared: {run.folder} and {other.folder}.")
     if run.record.fingerprint != other.record.fingerprint:
-        raise PartitaError(f"{run.folder} and {other.folder} have other clients: data or division differ.")
+        raise PartitaError(f"{run.folder} and {other.folder} have different clients: their data or division differ.")
 
 
 def named_baselines(run: StoredRun, read: dict[Path, StoredRun]) -> NamedBaselines:
     """Nothing is measured against itself. `read` holds what was read: many runs have the same baselines."""
-    found: dict[str, tuple[StoredRun, Variant]] = {}
+    found: dict[str, Beside] = {}
     lost: dict[str, str] = {}
     own = Path(os.path.normpath(run.folder))
     for entry in run.analyses.get("baselines", []):
@@ -69,11 +161,17 @@ def named_baselines(run: StoredRun, read: dict[Path, StoredRun]) -> NamedBaselin
         except PartitaError as problem:
             lost[entry["name"]] = str(problem)
         else:
-            found[entry["name"]] = (read[folder], entry["variant"])
+            found[entry["name"]] = Beside(read[folder], entry["variant"], entry)
     return NamedBaselines(found, lost)
 
 
 def gain_as_dict(gain: Gain, record: RunRecord) -> dict[str, Any]:
-    """For machines, with the names of the clients beside their numbers."""
-    names = {key: [record.name_of(client) for client in getattr(gain, key)] for key in ("clients", "hurt")}
-    return {**asdict(gain), "names": names["clients"], "hurt_names": names["hurt"]}
+    """The gains as JSON, with clients' names beside their numbers."""
+    names = {key: [record.name_of(client) for client in getattr(gain, key)] for key in ("clients", "hurt", "surely")}
+    return {
+        **asdict(gain),
+        "names": names["clients"],
+        "hurt_names": names["hurt"],
+        "surely_names": names["surely"],
+        "verdicts": [gain.verdict(client) for client in gain.clients],
+    }

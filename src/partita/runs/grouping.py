@@ -1,4 +1,4 @@
-"""Which runs are replicas of each other? Those that differ in the seed alone."""
+"""Which runs are replicas of each other? Those that differ only in the seed."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,18 +10,22 @@ from .stored import StoredRun
 
 
 def grouped(runs: Sequence[StoredRun]) -> dict[str, list[StoredRun]]:
-    """Runs that differ in the seed alone belong together; every run is in one group.
+    """Group runs that differ only in the seed; every run is in one group.
 
-    A group is named after its method. Where several groups are of one method, the settings in which they differ follow:
-    `fedper optimizer.lr=0.01`.
+    A group is named after its method. If several groups have the same method, the settings in which they differ are
+    added: `fedper optimizer.lr=0.01`.
     """
     alike: dict[str, list[StoredRun]] = {}
     for run in runs:
-        key = json.dumps([run.record.label, _unseeded(run.record.experiment)], sort_keys=True)
-        alike.setdefault(key, []).append(run)
+        alike.setdefault(group_key(run), []).append(run)
     groups = list(alike.values())
     names = _names([group[0] for group in groups])
     return {name: sorted(group, key=lambda run: run.seed) for name, group in zip(names, groups, strict=True)}
+
+
+def group_key(run: StoredRun) -> str:
+    """The same for runs that differ in the seed alone."""
+    return json.dumps([run.record.label, _unseeded(run.record.experiment)], sort_keys=True)
 
 
 def _names(firsts: Sequence[StoredRun]) -> list[str]:
@@ -37,7 +41,7 @@ def _names(firsts: Sequence[StoredRun]) -> list[str]:
 
 
 def _numbered(names: Sequence[str]) -> list[str]:
-    """Names that occur once as they are, others with a number: objects of one name may differ in their source."""
+    """Number the names that occur more than once: two objects of one name may differ in their code."""
     found: list[str] = []
     for name in names:
         numbered = (f"{name} ({number})" for number in count(1))

@@ -1,4 +1,4 @@
-"""What is known of a run beside its numbers? A typed record, kept by key, in a format with a version."""
+"""What is known about a run besides its numbers? A typed record, stored by key, with a format version."""
 
 import dataclasses
 import types
@@ -11,31 +11,31 @@ from ..errors import PartitaError
 from ..evaluation.metric import Metric
 from ..evaluation.variants import Variant
 
-FORMAT = 4
+FORMAT = 5
 BaselinesPlace = Literal["../baselines", "../../baselines"]
 """Beside the run, or beside the folder of all its seeds. A record of somebody else's names no other place."""
 
 
 @dataclass(frozen=True)
 class RunRecord:
-    """Of one run. What changes while it runs comes last and has defaults."""
+    """The record of one run. Fields that change while it runs come last and have defaults."""
 
     experiment: dict[str, Any]
-    """Its description: every field of the experiment, from which it can be made again."""
+    """The description of the experiment, from which it can be made again."""
     label: str
-    """The method, with what it is built on."""
+    """The method, and the method it is built on."""
     variant: Variant
     """The model that the method is meant to be used with."""
     metric: str
     data: str
     origin: dict[str, Any]
     fingerprint: str
-    """Of the data and their division."""
+    """The fingerprint of the data and their division."""
     division: str
     """`whole`, or why who has which rows is not kept."""
     clients: int
     names: list[str]
-    """Of clients, where they are not just numbers."""
+    """The clients' names, if they are not just numbers."""
     newcomers: list[int]
     evaluated: int
     """How many clients are evaluated."""
@@ -46,18 +46,22 @@ class RunRecord:
     started: str
     commit_every: int
     memory: int
-    """Bytes of clients' states that are held in memory; beyond that they are read from the store."""
+    """Bytes of clients' states to hold in memory; the rest is read from the store."""
     baselines: BaselinesPlace | None
-    """Where the run's baselines are, seen from its folder."""
+    """The folder of the run's baselines, relative to its own."""
+    baseline_tuning: bool
+    """Whether their learning rates are chosen on validation data."""
+    notes: list[str] = field(default_factory=list)
+    """Remarks on data and set-up that a reader of the numbers must know."""
     partita: str = field(default_factory=lambda: version("partita"))
     status: str = "running"
     ended: str | None = None
     trackers: dict[str, str] = field(default_factory=dict)
-    """By which each tracker finds the run again."""
+    """The id of the run in each tracker."""
 
     @property
     def score(self) -> Metric:
-        """What a score of this run is."""
+        """The metric of this run's scores."""
         return Metric(self.metric)
 
     @property
@@ -72,7 +76,7 @@ class RunRecord:
 
     @classmethod
     def read(cls, values: Mapping[str, Any], where: str) -> "RunRecord":
-        """From what a store holds. Values that are missing or of another type are damage."""
+        """Read a record from stored values. A missing value or one of another type means that the run is damaged."""
         if "format" not in values:
             raise ValueError("its record lacks the format")
         if (found := values["format"]) != FORMAT:
@@ -89,12 +93,12 @@ class RunRecord:
             raise ValueError(f"its record lacks {', '.join(sorted(missing))}")
         for name, kind in hints.items():
             if not _fits(values[name], kind):
-                raise ValueError(f"its record says {values[name]!r} of {name}")
+                raise ValueError(f"its record has {values[name]!r} as {name}")
         return cls(**{name: values[name] for name in hints})
 
 
 def _fits(value: object, kind: Any) -> bool:
-    """Whether what JSON gave has a type."""
+    """Whether a value from JSON has a type."""
     origin, inner = get_origin(kind), get_args(kind)
     if kind is Any:
         return True

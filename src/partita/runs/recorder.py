@@ -1,4 +1,4 @@
-"""How do rounds get into a store? One after another, committed every so many."""
+"""How do rounds get into a store? They are collected, and committed at an interval."""
 
 from dataclasses import replace
 
@@ -8,12 +8,12 @@ from .store import Commit, Store
 
 
 class Recorder:
-    """Takes in rounds, and commits them every `interval` rounds, at the end, or when memory runs short."""
+    """Collects rounds and commits them every `interval` rounds, at the end, or when the memory budget is used up."""
 
     def __init__(self, store: Store, stage: str, states: States, interval: int) -> None:
         self._store, self._states, self._interval = store, states, interval
         self._nothing = Commit(stage)
-        # Replaced as a whole, so that an interruption leaves no half of a round.
+        # Replaced as a whole, so that an interruption never leaves part of a round.
         self._pending = self._nothing
 
     def add(self, ended: RoundEnded) -> None:
@@ -26,6 +26,7 @@ class Recorder:
             rounds=(*before.rounds, (ended.round, ended.seconds, ended.participants)),
             records=(*before.records, *ended.records),
             traffic=(*before.traffic, *ended.traffic),
+            left_out=(*before.left_out, *ended.left_out),
         )
         if ended.round % self._interval == 0 or ended.round == ended.rounds or self._states.over_budget:
             self.commit()

@@ -1,4 +1,4 @@
-"""How is an experiment run once and used again? In a folder named after what decides its result."""
+"""How is an experiment run once and reused? In a folder named after everything that affects its result."""
 
 import hashlib
 import json
@@ -18,13 +18,13 @@ from .record import BaselinesPlace
 from .session import COMMIT_EVERY, Session
 
 PAUSE = 0.5
-"""Seconds between two looks at a run that another process works on."""
+"""Seconds between two checks of a run that another process is working on."""
 PATIENCE = 1800.0
-"""Seconds without a commit after which that process is taken to be stuck."""
+"""Seconds without a commit after which the other process counts as stuck."""
 
 
 def folder_for(name: str, experiment: Experiment, place: Path) -> Path:
-    """Where a run of this experiment belongs. All that decides a number of it is in the name."""
+    """The folder for a run of this experiment. Its name depends on everything that affects a number of the run."""
     text = json.dumps(
         [describe_experiment(experiment), experiment.data.fingerprint, version("partita")], sort_keys=True
     )
@@ -36,13 +36,14 @@ def session_for(
     folder: Path,
     *,
     baselines: BaselinesPlace | None = None,
+    baseline_tuning: bool = True,
     commit_every: int = COMMIT_EVERY,
     on: Executor | str | None = None,
     on_event: OnEvent = ignore,
 ) -> Session:
-    """The session of the run in a folder: a new one, or one that goes on with what is there.
+    """A session for the run in a folder, which is made if it does not exist.
 
-    Another process that works on the run is waited for, as long as it commits.
+    If another process is working on the run, this waits for it as long as it commits.
     """
     waited_for: tuple[object, float] | None = None
     while True:
@@ -50,10 +51,16 @@ def session_for(
             if (folder / DATABASE).exists():
                 return Session.open(folder, experiment, on=on, on_event=on_event)
             return Session.start(
-                experiment, folder, commit_every=commit_every, baselines=baselines, on=on, on_event=on_event
+                experiment,
+                folder,
+                commit_every=commit_every,
+                baselines=baselines,
+                baseline_tuning=baseline_tuning,
+                on=on,
+                on_event=on_event,
             )
         except TakenError:
-            # Another process has made the run since it was looked for.
+            # Another process has made the run in the meantime.
             continue
         except BusyError:
             written, now = _last_written(folder), time.monotonic()
@@ -70,7 +77,7 @@ def session_for(
 
 
 def _last_written(folder: Path) -> object:
-    """Changes with every commit: when the database and its log were last written to, and how large they are."""
+    """When the database and its log were last written, and their sizes; every commit changes this."""
     found = []
     for name in (DATABASE, f"{DATABASE}-wal"):
         with suppress(FileNotFoundError):

@@ -1,20 +1,21 @@
-"""How is an experiment run so that nothing is lost? In a folder of its own, from which it can go on."""
+"""How is an experiment run so that nothing is lost? In a folder, from which it can be resumed."""
 
 import datetime
 import os
 import platform
-import warnings
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from ..core.algorithm import initial_state
 from ..data.manifests import manifest_of
-from ..errors import DegenerateWarning, PartitaError
+from ..data.questions import remarks
+from ..errors import PartitaError
 from ..evaluation.analysis import declared
 from ..evaluation.scores import used_variant
-from ..experiment.describe import describe
 from ..experiment.description import describe_experiment, differences, rebuild
 from ..experiment.files import trusted
 from ..simulation.events import OnEvent, ignore
@@ -34,18 +35,19 @@ from .verify import check
 
 COMMIT_EVERY = 1
 MEMORY = 1 << 30
+OWN_WEIGHTS = "the network is a module with weights of its own, which the seed does not decide"
 MOST_CLIENTS = 100_000
 """Up to so many, a run keeps who has which rows; beyond, where the division came from and its fingerprint."""
 
 
 class Session:
-    """A run that is worked on. Its store is open, its data and networks are loaded once for all that is done."""
+    """A run in progress. Its store stays open, and its data and networks are loaded once for everything."""
 
     def __init__(
         self, store: Store, experiment: Experiment, executor: Executor, on_event: OnEvent, *, trust: bool = False
     ) -> None:
         self.store, self.experiment, self.executor, self.on_event = store, experiment, executor, on_event
-        self._trust = trust
+        self.trust = trust
         self._setups: dict[str, Setup] = {}
         self._beside: dict[Path, Session] = {}
 
@@ -58,14 +60,19 @@ class Session:
         commit_every: int = COMMIT_EVERY,
         memory: int = MEMORY,
         baselines: BaselinesPlace | None = None,
+        baseline_tuning: bool = True,
         on: Executor | str | None = None,
         on_event: OnEvent = ignore,
     ) -> "Session":
-        """A new run in a new folder, before its first round; `baselines` says where its baselines are to be made."""
+        """Create a run in a new folder, before its first round; `baselines` is the folder for its baselines."""
         if commit_every < 1:
-            raise PartitaError(f"A commit every {commit_every} rounds: it must be at least 1.")
+            raise PartitaError(f"commit_every is {commit_every}, but must be at least 1.")
         executor = executor_of(on)
         data = experiment.data
+        setups = {stage.name: Setup.of(experiment, stage, experiment.weights) for stage in experiment.stages}
+        # All checks are made before anything is written, so that a refused start leaves nothing.
+        weights = [OWN_WEIGHTS] if isinstance(experiment.model, nn.Module) else []
+        notes = dict.fromkeys([*remarks(data), *weights, *(note for setup in setups.values() for note in setup.notes)])
         whole = len(data) <= MOST_CLIENTS
         record = RunRecord(
             experiment=describe_experiment(experiment),
@@ -88,12 +95,14 @@ class Session:
             commit_every=commit_every,
             memory=memory,
             baselines=baselines,
+            baseline_tuning=baseline_tuning,
+            notes=list(notes),
         )
-        setup = Setup.of(experiment, experiment.stages[-1], experiment.weights)
+        setup = setups["run"]
         manifest = manifest_of(data) if whole else None
         session = cls(Store.create(folder, record, _first_analyses(setup), manifest), experiment, executor, on_event)
-        if len(experiment.stages) == 1:
-            session._setups["run"] = setup
+        first = experiment.stages[0].name
+        session._setups[first] = setups[first]
         return session
 
     @classmethod
@@ -108,9 +117,9 @@ class Session:
         on: Executor | str | None = None,
         on_event: OnEvent = ignore,
     ) -> "Session":
-        """A run that is there. Its experiment is made again, unless the same one is given.
+        """Open an existing run. Its experiment is made again from the record, unless it is given.
 
-        What it has in common with the experiment `like` is taken from there. With `trust`, functions that the record
+        Parts that it shares with the experiment `like` are taken from there. With `trust`, functions that the record
         names by their path are imported.
         """
         executor = executor_of(on)
@@ -132,7 +141,7 @@ class Session:
 
     @cached_property
     def record(self) -> RunRecord:
-        """As it was when the session began, but for the status."""
+        """The record as it was when the session began, except for the status."""
         return self.store.record
 
     def __enter__(self) -> "Session":
@@ -146,36 +155,36 @@ class Session:
             session.store.close()
 
     def beside(self, folder: Path) -> "Session":
-        """Another run, to be read. What it has in common with this one is not loaded again; it is closed with it."""
+        """Open another run for reading. Parts that both share are not loaded again. It is closed with this session."""
         place = Path(os.path.abspath(folder))
         if place not in self._beside or self._beside[place].store.closed:
             on, tell = self.executor, self.on_event
             self._beside[place] = Session.open(
-                folder, like=self.experiment, write=False, trust=self._trust, on=on, on_event=tell
+                folder, like=self.experiment, write=False, trust=self.trust, on=on, on_event=tell
             )
         return self._beside[place]
 
     def keep_open(self, other: "Session") -> None:
-        """Read a run that was just made, and let other processes write to it."""
+        """Keep a run that was just made open for reading, and let other processes write to it."""
         other.store.release()
         self._beside[Path(os.path.abspath(other.folder))] = other
 
     @property
     def stored(self) -> StoredRun:
-        """What the run says now."""
+        """The run as it is stored now."""
         return stored_run(self.store)
 
     @property
     def stored_beside(self) -> dict[Path, StoredRun]:
-        """What the runs beside it say, by their folders."""
+        """The other runs that this session has opened, by folder."""
         return {
             Path(os.path.normpath(each.folder)): each.stored for each in self._beside.values() if not each.store.closed
         }
 
     def run(self, on_event: OnEvent | None = None) -> None:
-        """Go on to the last round, from where the run is; one that is done stays as it is.
+        """Continue to the last round. A finished run stays as it is.
 
-        Rounds are told to `on_event`, by default to whom the session tells everything.
+        Rounds are passed to `on_event`, by default to the session's own.
         """
         if self.store.record.done:
             return
@@ -188,36 +197,40 @@ class Session:
         states = self.states(stage)
         recorder = Recorder(self.store, stage.name, states, self.record.commit_every)
         found = self.store.server(stage.name)
-        start = Checkpoint(*found) if found else None
+        start = Checkpoint(*found, self.store.left_out(stage.name)) if found else None
         try:
             for ended in rounds(self.setup(stage), self.executor, states, start):
                 recorder.add(ended)
                 on_event(ended)
         except BaseException as problem:
             recorder.commit()
+            if isinstance(problem, PartitaError) and not any(map(self.store.rounds, ("pretrain", "run"))):
+                # Nothing came of it, and its folder is free for another attempt.
+                self.store.discard()
+                raise
             self.store.note(status="interrupted" if isinstance(problem, KeyboardInterrupt) else f"failed: {problem}")
             raise
 
     def setup(self, stage: Stage | None = None) -> Setup:
-        """That of a stage, by default the last; it needs the stages before to be done."""
+        """The setup of a stage, by default the last. The stages before it must be finished."""
         stage = stage or self.experiment.stages[-1]
         if stage.name not in self._setups:
             self._setups[stage.name] = Setup.of(self.experiment, stage, self._weights_before(stage))
         return self._setups[stage.name]
 
     def states(self, stage: Stage | None = None) -> States:
-        """What clients keep in a stage, by default the last."""
+        """The clients' states in a stage, by default the last."""
         return States(self.store, (stage or self.experiment.stages[-1]).name, self.record.memory)
 
     def need_done(self) -> None:
         record = self.store.record
         if not record.done:
             raise PartitaError(
-                f"{self.folder} is not done ({record.status}). Continue it with: partita resume {self.folder}"
+                f"{self.folder} is not finished ({record.status}). Continue it: partita resume {self.folder}"
             )
 
     def _weights_before(self, stage: Stage) -> Tensors:
-        """The weights that a stage starts from: those of the stage before, where there is one."""
+        """The initial weights of a stage: those of the stage before, if there is one."""
         stages = self.experiment.stages
         at = [each.name for each in stages].index(stage.name)
         if at == 0:
@@ -225,12 +238,12 @@ class Session:
         before = stages[at - 1]
         found = self.store.server(before.name)
         if found is None:
-            raise PartitaError(f"{self.folder} is not pretrained yet. Continue it with: partita resume {self.folder}")
+            raise PartitaError(f"{self.folder} is not pretrained yet. Continue it: partita resume {self.folder}")
         return self.setup(before).network_weights(found[1])
 
 
 def _need_same(record: RunRecord, experiment: Experiment, folder: Path) -> None:
-    """An experiment must be the one that a run was started with: settings, code, values and data."""
+    """Refuse an experiment that is not the one a run was started with: settings, code, values and data."""
     if changed := differences(record.experiment, describe_experiment(experiment)):
         then, now = str(record.environment.get("python")), platform.python_version()
         same = then.split(".")[:2] == now.split(".")[:2]
@@ -240,7 +253,7 @@ def _need_same(record: RunRecord, experiment: Experiment, folder: Path) -> None:
             + (
                 ""
                 if same
-                else f" It was started under Python {then}; code can be compared under the same version alone."
+                else f" It was started under Python {then}, and code can only be compared under the same version."
             )
         )
     if experiment.data.fingerprint != record.fingerprint:
@@ -251,11 +264,7 @@ def _need_same(record: RunRecord, experiment: Experiment, folder: Path) -> None:
 
 
 def _first_analyses(setup: Setup) -> dict[str, object]:
-    """What analyses find before the first round. A method that does not fit the network is refused here already."""
-    with warnings.catch_warnings():
-        # Warnings are given when the rounds start.
-        warnings.simplefilter("ignore", DegenerateWarning)
-        describe(setup.algorithm, setup.tasks[0])
+    """The results of analyses before the first round."""
     population = population_at(
         setup, setup.moment(0), lambda: initial_state(setup.algorithm, setup.server_client(), setup.data.sizes), {}
     )
@@ -268,7 +277,7 @@ def _now() -> str:
 
 
 def _as_json(value: Mapping[str, Any]) -> Any:
-    """As JSON would give it back; what JSON cannot say is text."""
+    """A value as JSON returns it; values that JSON cannot hold become text."""
     if isinstance(value, Mapping):
         return {str(key): _as_json(each) for key, each in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Where is what clients keep? In memory within a budget, and beyond it in the run's store."""
+"""Where are clients' states? In memory within a budget, and beyond it in the run's store."""
 
 from collections import OrderedDict
 from collections.abc import Iterator, MutableMapping
@@ -8,7 +8,7 @@ from .store import Store
 
 
 class States(MutableMapping[int, Tensors]):
-    """Clients' tensors by number. What is not committed yet stays in memory; the rest is dropped, oldest use first."""
+    """Clients' tensors by number. Uncommitted states stay in memory; others are evicted, least recently used first."""
 
     def __init__(self, store: Store, stage: str, budget: int) -> None:
         self._store, self._stage, self._budget = store, stage, budget
@@ -34,7 +34,7 @@ class States(MutableMapping[int, Tensors]):
         self._fresh[client] = tensors
 
     def __delitem__(self, client: int) -> None:
-        raise TypeError("what a client keeps is replaced, never deleted")
+        raise TypeError("a client's state is replaced, never deleted")
 
     def __iter__(self) -> Iterator[int]:
         return iter(sorted(self._known | self._fresh.keys()))
@@ -44,11 +44,11 @@ class States(MutableMapping[int, Tensors]):
 
     @property
     def over_budget(self) -> bool:
-        """Whether more than the budget waits for a commit."""
+        """Whether the uncommitted states exceed the budget."""
         return sum(map(_bytes, self._fresh.values())) > self._budget
 
     def committed(self) -> None:
-        """All that was new is in the store now."""
+        """Everything new has been committed to the store."""
         fresh, self._fresh = self._fresh, {}
         self._known |= fresh.keys()
         for client, tensors in fresh.items():

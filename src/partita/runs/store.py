@@ -1,71 +1,52 @@
-"""Where is a run kept? In a SQLite database, in which a commit lands as a whole or not at all."""
+"""Where is a run stored? In a SQLite database; a commit is one transaction."""
 
 import json
 import os
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, fields
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from ..errors import PartitaError
 from ..evaluation.scores import Record
+from ..simulation.left_out import LeftOut
 from ..simulation.traffic import Traffic
-from ..tensors import Tensors
 from .blobs import checked, checksum, joined, pack, parts_of, unpack
 from .database import DATABASE, connect, explained, lock
 from .folders import need_new
 from .record import FORMAT, RunRecord
+from .schema import NUMBERS, SCHEMA
+
+if TYPE_CHECKING:
+    from ..tensors import Tensors
 
 UNFINISHED = "new.sqlite"
 SERVER = -1
-"""The server's place among the clients."""
-SCHEMA = """
-CREATE TABLE record (key TEXT PRIMARY KEY, value TEXT NOT NULL, checksum TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE analyses (name TEXT PRIMARY KEY, value TEXT NOT NULL, checksum TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE division (manifest BLOB NOT NULL, checksum TEXT NOT NULL);
-CREATE TABLE rounds (stage TEXT, round INTEGER, seconds REAL, participants INTEGER, PRIMARY KEY (stage, round));
-CREATE TABLE metrics (
-    stage TEXT, round INTEGER, client INTEGER, variant TEXT, role TEXT, count INTEGER, correct INTEGER, loss REAL
-);
-CREATE TABLE traffic (stage TEXT, round INTEGER, client INTEGER, "group" TEXT, down INTEGER, up INTEGER);
-CREATE TABLE commits (stage TEXT, round INTEGER, states INTEGER NOT NULL, checksum TEXT NOT NULL,
-    PRIMARY KEY (stage, round));
-CREATE TABLE states (stage TEXT, client INTEGER, round INTEGER NOT NULL, parts INTEGER NOT NULL,
-    PRIMARY KEY (stage, client));
-CREATE TABLE parts (stage TEXT, client INTEGER, part INTEGER, bytes BLOB NOT NULL, checksum TEXT NOT NULL,
-    PRIMARY KEY (stage, client, part));
-CREATE INDEX metrics_by_round ON metrics (stage, round);
-CREATE INDEX traffic_by_round ON traffic (stage, round);
-"""
+"""The client number under which the server's state is stored."""
 RECORD, ANALYSES = "SELECT key, value, checksum FROM record", "SELECT name, value, checksum FROM analyses"
-NUMBERS = {
-    "rounds": ("round", "seconds", "participants"),
-    "metrics": tuple(each.name for each in fields(Record)),
-    "traffic": tuple(each.name for each in fields(Traffic)),
-}
-"""Tables of numbers, and their columns beside the stage."""
 
 
 @dataclass(frozen=True)
 class Commit:
-    """Whole rounds of a stage, up to `round`: the server's state and what clients keep after it, and all numbers."""
+    """Complete rounds of a stage up to `round`: the states of server and clients after it, and all numbers."""
 
     stage: str
     round: int = 0
-    state: Tensors = field(default_factory=dict)
-    own: Mapping[int, Tensors] = field(default_factory=dict)
+    state: "Tensors" = field(default_factory=dict)
+    own: "Mapping[int, Tensors]" = field(default_factory=dict)
     rounds: tuple[tuple[int, float, int], ...] = ()
     """Number, seconds and participants of each."""
     records: tuple[Record, ...] = ()
     traffic: tuple[Traffic, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
 
 
 class Store:
-    """The database of one run. Whoever writes holds a lock, so that two processes cannot work on one run."""
+    """The database of one run. A writer holds a lock, so that two processes cannot work on one run."""
 
     def __init__(self, folder: Path, connection: sqlite3.Connection, held: IO[str] | None) -> None:
         self.folder, self._connection, self._lock = folder, connection, held
@@ -79,7 +60,7 @@ class Store:
         analyses: Mapping[str, object] | None = None,
         manifest: Mapping[str, object] | None = None,
     ) -> "Store":
-        """A new run, with the manifest of its division."""
+        """Create a run, with the manifest of its division."""
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as problem:
@@ -89,7 +70,7 @@ class Store:
         held = lock(folder)
         try:
             need_new(folder)
-            # Made under another name, so that a run is there as a whole or not at all.
+            # Created under another name, so that a run exists completely or not at all.
             for rest in folder.glob(f"{UNFINISHED}*"):
                 rest.unlink()
             with explained(folder), closing(connect(folder, UNFINISHED, write=True)) as connection:
@@ -133,8 +114,17 @@ class Store:
             self._connection.close()
             self.release()
 
+    def discard(self) -> None:
+        """Remove a run that holds nothing, and its folder if that is empty then."""
+        self._connection.close()
+        for name in (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", "lock"):
+            (self.folder / name).unlink(missing_ok=True)
+        with suppress(OSError):
+            self.folder.rmdir()
+        self.close()
+
     def release(self) -> None:
-        """Let another process write; from now on this one only reads."""
+        """Release the lock, so that another process can write; this one only reads from now on."""
         if self._lock:
             self._lock.close()
             self._lock = None
@@ -147,7 +137,7 @@ class Store:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """All that is read within is of one moment, whatever another process commits meanwhile."""
+        """Everything read inside the context is one snapshot, whatever another process commits meanwhile."""
         with explained(self.folder):
             self._connection.execute("BEGIN")
             try:
@@ -171,7 +161,7 @@ class Store:
 
     @property
     def analyses(self) -> dict[str, Any]:
-        """What was found out about the run beside its metrics, by name."""
+        """The results of analyses, by name."""
         with explained(self.folder):
             return self.values(ANALYSES)
 
@@ -181,7 +171,7 @@ class Store:
 
     @property
     def manifest(self) -> dict[str, Any] | None:
-        """The division of the data, where it is kept."""
+        """The division of the data, if it is stored."""
         with explained(self.folder):
             for blob, expected in self.select("SELECT manifest, checksum FROM division"):
                 found: dict[str, Any] = json.loads(zlib.decompress(checked(blob, expected, "the division")))
@@ -189,14 +179,14 @@ class Store:
         return None
 
     def commit(self, commit: Commit) -> None:
-        """Everything up to a round, in one transaction."""
+        """Write everything up to a round in one transaction."""
         stage = commit.stage
         with self._writing() as connection:
             found = connection.execute(
                 "SELECT round FROM states WHERE stage = ? AND client = ?", (stage, SERVER)
             ).fetchone()
             if found and found[0] >= commit.round:
-                # An interruption between a commit and its noting: these rounds are in already.
+                # An earlier attempt was interrupted just after the commit: these rounds are stored already.
                 return
             for client, tensors in ((SERVER, commit.state), *commit.own.items()):
                 parts = [(stage, client, *part) for part in parts_of(pack(tensors))]
@@ -209,6 +199,7 @@ class Store:
                 "rounds": list(commit.rounds),
                 "metrics": list(map(attrgetter(*NUMBERS["metrics"]), commit.records)),
                 "traffic": list(map(attrgetter(*NUMBERS["traffic"]), commit.traffic)),
+                "left_out": list(map(attrgetter(*NUMBERS["left_out"]), commit.left_out)),
             }
             for table, rows in numbers.items():
                 places = ", ".join("?" * (1 + len(NUMBERS[table])))
@@ -218,25 +209,25 @@ class Store:
                 (stage, commit.round, checksum_of_rows(numbers.values()), stage),
             )
 
-    def server(self, stage: str) -> tuple[int, Tensors] | None:
+    def server(self, stage: str) -> "tuple[int, Tensors] | None":
         """The round that was committed last, and the server's state then."""
         for (number,) in self.select("SELECT round FROM states WHERE stage = ? AND client = ?", stage, SERVER):
             state = self.own(stage, SERVER)
             return None if state is None else (number, state)
         return None
 
-    def own(self, stage: str, client: int) -> Tensors | None:
-        """What a client keeps."""
+    def own(self, stage: str, client: int) -> "Tensors | None":
+        """The state of a client."""
         with explained(self.folder):
             found = self.packed(stage, client)
             return None if found is None else unpack(found)
 
     def packed(self, stage: str, client: int) -> bytes | None:
-        """A state as it is stored, compared with its checksums."""
+        """A state as stored bytes, after checking their checksums."""
         with explained(self.folder):
             for (count,) in self.select("SELECT parts FROM states WHERE stage = ? AND client = ?", stage, client):
                 query = "SELECT part, bytes, checksum FROM parts WHERE stage = ? AND client = ? ORDER BY part"
-                who = "the server" if client == SERVER else f"client {client}"
+                who = "the server" if client == SERVER else f"client {self.record.name_of(client)}"
                 return joined(self.select(query, stage, client), count, f"the state of {who} ({stage})")
         return None
 
@@ -250,11 +241,14 @@ class Store:
     def traffic(self, stage: str) -> list[Traffic]:
         return [Traffic(*row) for row in self.numbers("traffic", stage)]
 
+    def left_out(self, stage: str) -> list[LeftOut]:
+        return [LeftOut(*row) for row in self.numbers("left_out", stage)]
+
     def rounds(self, stage: str) -> list[tuple[int, float, int]]:
         return [(number, seconds, count) for number, seconds, count in self.numbers("rounds", stage)]
 
     def numbers(self, table: str, stage: str, rounds: tuple[int, int] | None = None) -> list[Any]:
-        """Rows of a table of numbers, in the order in which they came; of all rounds, or from one to another."""
+        """Rows of a table of numbers in the order of writing, of all rounds or of a range of rounds."""
         columns = ", ".join(f'"{column}"' for column in NUMBERS[table])
         query = f"SELECT {columns} FROM {table} WHERE stage = ?{' AND round BETWEEN ? AND ?' if rounds else ''}"
         return self.select(f"{query} ORDER BY rowid", stage, *(rounds or ()))
@@ -264,12 +258,12 @@ class Store:
             return self._connection.execute(query, values).fetchall()
 
     def values(self, query: str) -> dict[str, Any]:
-        """JSON by key, compared with its checksum."""
+        """JSON values by key, after checking their checksums."""
         found = self.select(query)
         return {key: json.loads(checked(str(value).encode(), expected, key)) for key, value, expected in found}
 
     def _older(self) -> dict[str, Any] | None:
-        """What is known of a run of formats up to 3."""
+        """The record of a run in a format up to 3."""
         if not self.select("SELECT name FROM sqlite_master WHERE type = 'table' AND name = 'about'"):
             return None
         return {key: json.loads(value) for key, value in self.select("SELECT key, value FROM about")}
@@ -291,7 +285,7 @@ def checksum_of_rows(tables: Iterable[Sequence[Sequence[object]]]) -> str:
 
 
 def _need_whole_file(connection: sqlite3.Connection) -> None:
-    """Everything must be in the file itself, and not in a log beside it that keeps its old name."""
+    """Move everything from the log into the file, because renaming the file does not rename its log."""
     busy, left, moved = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     if busy or left != moved:
         raise sqlite3.OperationalError("the new database could not be completed")

@@ -1,7 +1,7 @@
-"""What does a stored run say? Read from its database alone, without data or network."""
+"""What does a stored run contain? It is read from its database alone, without data or network."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -9,7 +9,9 @@ from typing import Any, Literal
 from ..evaluation.metric import Metric
 from ..evaluation.scores import HeldOut, Record, Summary, summarize
 from ..evaluation.variants import Variant
+from ..simulation.left_out import LeftOut
 from ..simulation.traffic import Traffic
+from .database import is_locked
 from .record import RunRecord
 from .store import Store
 
@@ -24,7 +26,14 @@ class StoredRun:
     records: list[Record]
     traffic: list[Traffic]
     analyses: dict[str, Any]
-    """What was found out about the run beside its metrics: labels, network, baselines, guard and others."""
+    """The results of analyses by name: labels, network, baselines, guard and others."""
+    left_out: list[LeftOut] = field(default_factory=list)
+    """Of pretraining too."""
+
+    @cached_property
+    def worked_on(self) -> bool:
+        """Whether another process works on the run now."""
+        return is_locked(self.folder)
 
     @property
     def metric(self) -> Metric:
@@ -85,6 +94,11 @@ class StoredRun:
         """The scores of `tested`, by client."""
         return {client: record.score for client, record in self.tested(variant).items()}
 
+    @property
+    def test_counts(self) -> dict[int, int]:
+        """How many test samples each client of `tested` has."""
+        return {client: record.count for client, record in self.tested().items()}
+
     def course(self, variant: Variant | None = None, role: HeldOut = "test") -> dict[int, float]:
         """The mean score over clients after each evaluated round."""
         found = {at: self.summaries(at, role=role).get(variant or self.record.variant) for at in self.evaluated}
@@ -92,10 +106,10 @@ class StoredRun:
 
     @cached_property
     def sample_counts(self) -> tuple[Literal["training", "held out"], Mapping[int, int]]:
-        """How many samples each evaluated client has: for training, where the run's labels tell it of all of them.
+        """The number of training samples of each evaluated client, if the run's labels give it for all of them.
 
-        Elsewhere, for instance in a regression, it is the number of samples held out for validation and test, which
-        grows with that for training.
+        Otherwise, for instance in a regression, the number of samples held out for validation and test, which grows
+        with the number of training samples.
         """
         held: dict[int, dict[str, int]] = {}
         for record in self.records:
@@ -113,7 +127,7 @@ class StoredRun:
 
     @property
     def oracle_round(self) -> int | None:
-        """The evaluated round that is best on test data, which cannot be known in use."""
+        """The evaluated round that is best on test data. In practice nobody could choose it."""
         return self._best_round("test")
 
     def _best_round(self, role: HeldOut) -> int | None:
@@ -121,7 +135,7 @@ class StoredRun:
         return max(known, key=lambda at: (self.metric.gain(known[at], 0.0), -at)) if known else None
 
     def as_dict(self, *, oracle: bool = False) -> dict[str, Any]:
-        """The run as JSON can hold it; `oracle` adds the round that is best on test data."""
+        """The run as JSON values; `oracle` adds the round that is best on test data."""
         return {
             **({"oracle": self._as_oracle()} if oracle else {}),
             **self.record.as_dict(),
@@ -133,6 +147,7 @@ class StoredRun:
             "scores": {str(at): {m: asdict(s) for m, s in self.summaries(at).items()} for at in self.evaluated},
             "newcomer_scores": {m: asdict(s) for m, s in self.summaries(newcomers=True).items()},
             "records": [{**asdict(each), "name": self.record.name_of(each.client)} for each in self.records],
+            "left_out": [asdict(each) for each in self.left_out],
             "analyses": self.analyses,
         }
 
@@ -150,7 +165,7 @@ class StoredRun:
 
 
 def read_run(folder: Path) -> StoredRun:
-    """Read everything but tensors, as of one moment."""
+    """Read everything except tensors, in one consistent snapshot."""
     with Store.open(folder) as store:
         return stored_run(store)
 
@@ -158,4 +173,5 @@ def read_run(folder: Path) -> StoredRun:
 def stored_run(store: Store) -> StoredRun:
     with store.snapshot():
         rounds, records, traffic = store.rounds("run"), store.records("run"), store.traffic("run")
-        return StoredRun(store.folder, store.record, rounds, records, traffic, store.analyses)
+        left_out = [*store.left_out("pretrain"), *store.left_out("run")]
+        return StoredRun(store.folder, store.record, rounds, records, traffic, store.analyses, left_out)

@@ -1,4 +1,4 @@
-"""When was a score reached? After how many rounds, seconds and bytes."""
+"""When was a score reached? The rounds, seconds and bytes until then."""
 
 from dataclasses import dataclass
 
@@ -32,6 +32,6 @@ def reached(run: StoredRun, target: float) -> Spent | None:
     the target was not reached.
     """
     if not run.metric.lower_is_better and not 0 < target <= 1:
-        raise PartitaError(f"A target accuracy of {target:g}: it must be above 0 and at most 1, such as 0.9.")
+        raise PartitaError(f"The target accuracy is {target:g}, but must be above 0 and at most 1, such as 0.9.")
     first = next((at for at, mean in run.course().items() if run.metric.gain(mean, target) >= 0), None)
     return None if first is None else spent(run, first)

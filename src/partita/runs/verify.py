@@ -1,19 +1,20 @@
-"""Is a stored run whole? Its structure, its checksums, and the rows of every commit are looked at."""
+"""Is a stored run undamaged? This checks its structure, its checksums and the rows of every commit."""
 
 from .blobs import checked
 from .database import explained
-from .store import ANALYSES, NUMBERS, RECORD, SERVER, Store, checksum_of_rows
+from .schema import NUMBERS
+from .store import ANALYSES, RECORD, SERVER, Store, checksum_of_rows
 
 
 def check(store: Store) -> None:
-    """What is looked at before a run is written to: the structure, and the rows of every commit."""
+    """Check the structure and the rows of every commit; done before a run is written to."""
     with explained(store.folder), store.snapshot():
         _check_structure(store, "quick_check")
         _check_rows(store)
 
 
 def verify(store: Store) -> None:
-    """Everything: indices too, and every value and tensor against its checksum."""
+    """Check everything: also indices, and the checksum of every value and tensor."""
     with explained(store.folder), store.snapshot():
         _check_structure(store, "integrity_check")
         for query in (RECORD, ANALYSES):
@@ -44,7 +45,7 @@ def _check_rows(store: Store) -> None:
         ):
             tables = {table: store.numbers(table, stage, (last + 1, round)) for table in NUMBERS}
             if checksum_of_rows(tables.values()) != expected:
-                raise ValueError(f"the numbers of rounds {last + 1} to {round} ({stage}) do not fit their checksum")
+                raise ValueError(f"the numbers of rounds {last + 1} to {round} ({stage}) do not match their checksum")
             seen = {table: seen[table] + len(rows) for table, rows in tables.items()}
             last = round
         for table, count in seen.items():
@@ -58,9 +59,9 @@ def _check_rows(store: Store) -> None:
 
 
 def _check_states(store: Store) -> None:
-    """Every part of every state is there and fits its checksum; one state is in memory at a time."""
+    """Every part of every state exists and matches its checksum; one state is in memory at a time."""
     for stage, client in store.select("SELECT stage, client FROM states"):
         store.packed(stage, client)
     orphans = "SELECT 1 FROM parts LEFT JOIN states USING (stage, client) WHERE states.client IS NULL LIMIT 1"
     if store.select(orphans):
-        raise ValueError("there are stored tensors that belong to nobody")
+        raise ValueError("there are stored tensors without a state that they belong to")

@@ -1,4 +1,4 @@
-"""How is a rule applied to every entry on its own? On all clients' changes of it side by side."""
+"""How is a rule applied to each entry separately? To all clients' changes of that entry side by side."""
 
 from collections.abc import Callable, Sequence
 
@@ -9,7 +9,7 @@ from ..core.server import Update, sent_names
 from ..tensors import Tensors
 
 AT_ONCE = 1 << 20
-"""Numbers that are looked at together."""
+"""The number of values that are processed together."""
 
 Combine = Callable[[Tensor, Tensor], Tensor]
 """Of changes in ascending order (clients x entries) and how many of them were sent: one change for each entry.
@@ -19,7 +19,7 @@ What was not sent comes last, as infinity. Entries that nobody sent are left out
 
 
 def by_entry(shared: Tensors, updates: Sequence[Update], combine: Combine) -> Tensors:
-    """A change for every entry that anybody sent; of all others 0."""
+    """A change for every entry that any client sent, and 0 for all others."""
     found: Tensors = {}
     for name in sent_names(updates):
         sending = [update for update in updates if name in update.values]
@@ -35,7 +35,7 @@ def by_entry(shared: Tensors, updates: Sequence[Update], combine: Combine) -> Te
 
 
 def _change(update: Update, name: str, old: Tensor, part: slice) -> Tensor:
-    """What a client changed; infinity where it sent nothing, or what is not a number."""
+    """A client's changes; infinity for entries that it did not send or that are nan."""
     change = old[part].double() - update.values[name].reshape(-1)[part]
     change = change.masked_fill(change.isnan(), torch.inf)
     return change if (mask := _mask(update, name)) is None else change.masked_fill(~mask[part], torch.inf)

@@ -22,9 +22,9 @@ def geometric_median(
 ) -> Aggregation:
     """The change with the smallest weighted sum of distances to the clients' changes, by smoothed Weiszfeld steps.
 
-    It begins with the mean. In every step a client counts its weight divided by its distance (at least `smoothing`)
-    from where the last step ended. Of a masked update the distance is over the entries sent; running statistics have
-    no say in it.
+    It starts from the mean. In every step a client counts with its weight divided by its distance (at least
+    `smoothing`) from the result of the last step. The distance is over the entries that the client sent, without
+    running statistics.
     """
     return Aggregation(GeometricMedian(iterations, smoothing, weights), optimizer=optimizer, sees_single_models=True)
 
@@ -37,7 +37,7 @@ class GeometricMedian:
 
     def __call__(self, shared: Tensors, updates: Sequence[Update], network: Network) -> Tensors:
         own = [weight_of(update, self.weights) for update in updates]
-        # Where not even the distance is a number, the client has no say.
+        # A client whose distance is not finite is ignored.
         apart = [_distance(shared, update, {}, network) for update in updates]
         counted = [(update, weight) for update, weight, d in zip(updates, own, apart, strict=True) if math.isfinite(d)]
         middle = _mean(shared, counted)
@@ -53,7 +53,7 @@ def _mean(shared: Tensors, weighted: Sequence[tuple[Update, float]]) -> Tensors:
 
 
 def _distance(shared: Tensors, update: Update, change: Tensors, network: Network) -> float:
-    """How far a client's change is from another one, over the entries that it sent."""
+    """The distance between a client's change and another change, over the entries that the client sent."""
     square = 0.0
     for name, value in update.values.items():
         if network_name(name) not in network.buffers:

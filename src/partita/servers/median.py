@@ -15,9 +15,9 @@ from ._entries import by_entry
 
 @configurable
 def median(*, optimizer: Optimizer = SGD(1.0)) -> Aggregation:
-    """Of every entry the median over those who sent it; every client counts the same.
+    """The median of every entry over the clients that sent it; every client counts the same.
 
-    Fewer than half of the senders of an entry, whatever they send, cannot move it past what the others sent.
+    Fewer than half of an entry's senders cannot move it outside the range of the others, whatever they send.
     """
     return Aggregation(Median(), optimizer=optimizer, sees_single_models=True)
 

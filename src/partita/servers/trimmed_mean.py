@@ -19,10 +19,10 @@ from ._entries import by_entry
 def trimmed_mean(
     *, fraction: Annotated[float, Range(0, 0.5, high_open=True)] = 0.1, optimizer: Optimizer = SGD(1.0)
 ) -> Aggregation:
-    """Of every entry the mean over those who sent it, without this fraction of the largest and of the smallest.
+    """The mean of every entry over the clients that sent it, without this fraction of the largest and the smallest.
 
-    Of m senders floor(fraction * m) are left out at each end, so that with 10 of them or more the default leaves out
-    any. Every client counts the same.
+    Of m senders, floor(fraction * m) are left out at each end; with the default fraction, that needs at least 10
+    senders. Every client counts the same.
     """
     return Aggregation(TrimmedMean(fraction), optimizer=optimizer, sees_single_models=True)
 

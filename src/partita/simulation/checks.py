@@ -1,6 +1,6 @@
-"""Is the set-up sound? What makes no sense is refused, what is another method than its name says is warned of."""
+"""Is the set-up sound? Nonsense is refused; a method that amounts to another one is noted."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from torch import nn
 
@@ -10,11 +10,12 @@ from ..core.client import Client
 from ..core.phases import Phase
 from ..core.task import Task
 from ..data.federation import Federation
-from ..errors import PartitaError, warn
+from ..errors import PartitaError
 
 
-def check_algorithm(algorithm: Algorithm, client: Client) -> None:
-    """Resolve every selector against the network, and look for a personal part that is nothing or everything."""
+def check_algorithm(algorithm: Algorithm, client: Client) -> list[str]:
+    """Resolve every selector against the network, and note a personal part that is empty or everything."""
+    notes: list[str] = []
     network = client.task.network
     tensors = algorithm.expand(client)
     names = frozenset(tensors)
@@ -27,28 +28,33 @@ def check_algorithm(algorithm: Algorithm, client: Client) -> None:
         )
     for phase in phases:
         if isinstance(phase.epochs, int) and phase.epochs < 0:
-            raise PartitaError(f"{algorithm.label}: training {phase.train} for {phase.epochs} epochs. Set at least 0.")
+            raise PartitaError(f"{algorithm.label}: epochs of {phase.train} is {phase.epochs}, but must be at least 0.")
     if all(stage.epochs == 0 for stage in algorithm.phases if isinstance(stage, Phase)):
-        warn(f"{algorithm.label}: no phase of a round lasts an epoch, so that nothing is learned. Set epochs above 0.")
+        notes.append(
+            f"{algorithm.label}: every phase of a round has 0 epochs, so nothing is learned. Set epochs above 0."
+        )
     if algorithm.personal is not None:
         personal = algorithm.personal(network, frozenset(network.parameters))
         if not personal:
-            warn(f"{algorithm.name}: nothing is personal, which makes it FedAvg. Choose a part to keep personal.")
+            notes.append(f"{algorithm.name}: nothing is personal, so this is FedAvg. Choose a part to keep personal.")
         elif len(personal) == len(network.parameters):
-            warn(f"{algorithm.name}: everything is personal, which makes it local training. Choose a part to share.")
+            notes.append(
+                f"{algorithm.name}: everything is personal, so this is local training. Choose a part to share."
+            )
+    return notes
 
 
 def check_agreement(algorithm: Algorithm, first: Client, others: Iterable[Client]) -> None:
-    """Clients' networks may differ in what stays with them; what is shared must agree in name and shape."""
+    """Shared tensors must agree in name and shape. Clients' networks may differ in what is not shared."""
     expected = _shared_shapes(algorithm, first)
     for client in others:
         found = _shared_shapes(algorithm, client)
         for name in sorted(expected.keys() | found.keys()):
             if expected.get(name) != found.get(name):
                 raise PartitaError(
-                    f"{algorithm.label} shares {name}, but it is {_shape(expected.get(name))} at client {first.id} and "
-                    f"{_shape(found.get(name))} at client {client.id}. Clients may differ only in their personal part: "
-                    "take a method that keeps it (fedper, fedrep, fedsim, fedalt, local), or the same network for all."
+                    f"{algorithm.label} shares {name}, but it is {_shape(expected.get(name))} at {first} and "
+                    f"{_shape(found.get(name))} at {client}. Clients may differ only in their personal part: choose "
+                    "a method that keeps it personal (fedper, fedrep, fedsim, fedalt, local), or one network for all."
                 )
 
 
@@ -61,53 +67,66 @@ def _shape(shape: tuple[int, ...] | None) -> str:
     return "missing" if shape is None else " x ".join(map(str, shape)) or "a number"
 
 
-def check_clients(sizes: Sequence[int]) -> None:
-    """There must be clients, and each must have something to learn from."""
-    if not sizes:
+def check_clients(data: Federation) -> None:
+    """There must be clients, and each must have training samples."""
+    if not len(data):
         raise PartitaError("There are no clients. Split the data among at least one.")
-    if empty := [client for client, size in enumerate(sizes) if size == 0]:
-        raise PartitaError(f"{_clients(empty)} without training samples. Split with a minimum size, or leave them out.")
+    if empty := [client for client, size in enumerate(data.sizes) if size == 0]:
+        raise PartitaError(
+            f"{_clients(data, empty)} without training samples. Split with a minimum size, or leave them out."
+        )
 
 
-def check_data(algorithm: Algorithm, task: Task, sizes: Sequence[int], batching: Batching) -> None:
+def check_data(algorithm: Algorithm, task: Task, data: Federation, batching: Batching) -> list[str]:
     """Every client must be able to train: enough samples for a batch, and for a step of every phase."""
+    sizes = data.sizes
+    notes: list[str] = []
     if batching.drop_last and (small := [c for c, size in enumerate(sizes) if size < batching.size]):
         raise PartitaError(
-            f"{_clients(small)} with fewer than {batching.size} samples would train on nothing. Set drop_last to "
-            "false, or take smaller batches."
+            f"{_clients(data, small)} with fewer than {batching.size} samples would not train at all. Set drop_last to "
+            "false, or use smaller batches."
         )
     if task.network.has_batch_norm:
         if batching.size == 1:
-            raise PartitaError("Batch norm cannot train on batches of one sample. Take larger batches or group norm.")
+            raise PartitaError("Batch norm cannot train on batches of one sample. Use larger batches or group norm.")
         if single := [client for client, size in enumerate(sizes) if size == 1]:
             raise PartitaError(
-                f"{_clients(single)} with one training sample cannot train a network with batch norm. Split with a "
-                "minimum size of 2, or use group norm."
+                f"{_clients(data, single)} with one training sample cannot train a network with batch norm. Split with "
+                "a minimum size of 2, or use group norm."
             )
     if algorithm.refinement and int(algorithm.refinement.fraction * sum(sizes)) == 0:
-        warn(
-            f"{algorithm.label}: a fraction of {algorithm.refinement.fraction} of {sum(sizes)} samples is none, so "
-            "that the server learns nothing. Raise the fraction."
+        notes.append(
+            f"{algorithm.label}: a fraction of {algorithm.refinement.fraction} of {sum(sizes)} samples is no sample at "
+            "all, so the server learns nothing. Raise the fraction."
         )
     needed = max((s.gradient.batches for s in algorithm.phases if isinstance(s, Phase)), default=1)
     least = min(size for size in range(batching.size * needed + 1) if _batches(size, batching, task) >= needed)
     idle = [client for client, size in enumerate(sizes) if size < least]
     if idle:
-        warn(
-            f"{algorithm.name}: a step takes {needed} batches; {_clients(idle)} with fewer will not train. "
-            "Take smaller batches."
+        notes.append(
+            f"{algorithm.name}: a step needs {needed} batches; {_clients(data, idle)} with fewer will not train. "
+            "Use smaller batches."
+        )
+    return notes
+
+
+def check_participation(rounds: int, participants: Callable[[int], Sequence[int]]) -> None:
+    """Somebody must take part in some round."""
+    if not any(participants(round) for round in range(rounds)):
+        raise PartitaError(
+            f"Nobody takes part in any of the {rounds} rounds. Raise the participation, or put clients in the schedule."
         )
 
 
 def check_evaluation(data: Federation, task: Task, batch: int) -> None:
-    """Somebody must have test data, and every batch of them must be one that the network can answer."""
+    """At least one client must have test data, and the network must be able to evaluate every batch of them."""
     if not any(len(roles["test"]) for roles in data.roles):
         raise PartitaError("No client has test samples. Split the data with a part for testing.")
     flat = any(isinstance(m, nn.BatchNorm1d) and not m.track_running_stats for m in task.module.modules())
     if flat and any(len(roles["test"]) % batch == 1 for roles in data.roles):
         raise PartitaError(
-            f"Batch norm without running statistics cannot answer one sample alone, which batches of {batch} test "
-            "samples leave over. Evaluate in other batches, or keep running statistics (buffers = 'follow')."
+            f"Batch norm without running statistics cannot evaluate a batch of one sample, and batches of {batch} "
+            "leave such a batch. Change evaluation_batch, or keep running statistics (buffers = 'follow')."
         )
 
 
@@ -115,6 +134,6 @@ def _batches(samples: int, batching: Batching, task: Task) -> int:
     return len(batching.bounds(samples, task.network.has_batch_norm))
 
 
-def _clients(clients: Sequence[int]) -> str:
-    listed = ", ".join(map(str, clients[:10])) + (", ..." if len(clients) > 10 else "")
+def _clients(data: Federation, clients: Sequence[int]) -> str:
+    listed = ", ".join(map(data.name_of, clients[:10])) + (", ..." if len(clients) > 10 else "")
     return f"{len(clients)} client{'s' if len(clients) > 1 else ''} ({listed})"

@@ -1,4 +1,4 @@
-"""What is told while something runs? Events: values that say what just happened."""
+"""How is progress reported? By events: values that describe what has just happened."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ..evaluation.scores import Record, Summary
 from ..tensors import Tensors
+from .left_out import LeftOut
 from .traffic import Traffic
 
 
@@ -20,38 +21,56 @@ class RoundEnded:
     participants: int
     metric: str
     score: Summary | None
-    """On test data over the clients that train, where this round was evaluated."""
+    """The test score over the clients that train, if this round was evaluated."""
     state: Tensors
-    """The server's, after the round."""
+    """The server's state after the round."""
     own: Mapping[int, Tensors]
-    """What clients keep anew: the participants', and others' where the method asks it of them."""
+    """The new states of clients: of participants, and of absent clients if the method trains them."""
     records: Sequence[Record]
-    """Of this round alone, as `traffic` is."""
+    """Of this round only, like `traffic`."""
     traffic: Sequence[Traffic]
+    left_out: Sequence[LeftOut] = ()
+    now: str = ""
+    """The part that is being done, where a stage consists of parts."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A run is ready to begin or to go on."""
+
+    label: str
+    data: str
+    clients: int
+    rounds: int
+    """That lie ahead."""
+    baseline_rounds: int
+    """Of its baselines, where these are not there yet."""
+    notes: Sequence[str]
+    """What is to be known of data and set-up."""
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """Another process works on a run that is needed here."""
+    """Another process is working on a run that is needed here."""
 
     folder: Path
 
 
 @dataclass(frozen=True)
 class Analysed:
-    """An analysis has looked at some of its clients."""
+    """An analysis has finished some of its clients."""
 
     analysis: str
     done: int
     total: int
 
 
-Event = RoundEnded | Waiting | Analysed
+Event = Planned | RoundEnded | Waiting | Analysed
 OnEvent = Callable[[Event], None]
 
 
 def under(name: str, on_event: OnEvent) -> OnEvent:
-    """Tells rounds under a name, for instance that of a baseline."""
+    """Pass events on under a name, for instance that of a baseline."""
 
     def tell(event: Event) -> None:
         if isinstance(event, RoundEnded):
@@ -61,5 +80,16 @@ def under(name: str, on_event: OnEvent) -> OnEvent:
     return tell
 
 
+def part_of(stage: str, now: str, before: int, total: int, on_event: OnEvent) -> OnEvent:
+    """Tells rounds as a part of a longer stage, of which so many rounds were done `before`; `now` says what is done."""
+
+    def tell(event: Event) -> None:
+        if isinstance(event, RoundEnded):
+            event = replace(event, stage=stage, now=now, round=before + event.round, rounds=total)
+        on_event(event)
+
+    return tell
+
+
 def ignore(event: Event) -> None:
-    """Nobody is told."""
+    """Do nothing with an event."""

@@ -12,24 +12,24 @@ from .jobs import ClientResult, Job
 from .setup import Setup
 
 CarryOut = Callable[[Iterable[Job], Tensors], Generator[ClientResult, None, None]]
-"""Carries out jobs and yields results as they are ready, in no order.
+"""Carries out jobs and yields results as they become ready, in any order.
 
-The tensors are the server's state: what a job holds of them need not travel with each job.
+The tensors are the server's state. Jobs that refer to them need not send them again.
 """
 
 
 class Executor(Protocol):
-    """Results have the same bits whichever executor is used, and however many workers it has."""
+    """Results have the same bits for every executor and any number of workers."""
 
     def open(self, setup: Setup) -> AbstractContextManager[CarryOut]:
-        """Get ready to carry out jobs of a stage; what was started ends with the context."""
+        """Prepare to carry out the jobs of a stage. Processes that are started here end with the context."""
 
 
 def executor_of(given: Executor | str | None) -> Executor:
-    """The executor that is meant: a value, its name (`"inline"`, `"processes:4"`), or the default.
+    """The executor for a value, a name (`"inline"`, `"processes:4"`) or None, the default.
 
-    By default, work is done by one process for each core. What follows the name is the first argument of the function
-    of that name.
+    The default is one process for each core. The text after the colon is the first argument of the function with that
+    name.
     """
     if given is None:
         given = "processes"

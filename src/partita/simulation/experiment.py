@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypedDict
+from typing import Annotated, Literal, TypedDict
 
 from torch import nn
 
@@ -15,19 +15,24 @@ from ..data.federation import Federation
 from ..engine import reference
 from ..engine.fast import FastEngine
 from ..errors import PartitaError
+from ..signatures import above, check_fields, named_fields
 from ..tensors import Tensors
+from .arguments import need_device, need_parts
+from .left_out import OnSickClient
 from .samplers import Sampler, sampler
 from .tasks import Factory
 
 Engine = Literal["fast", "reference"] | RunPhase
-"""How a phase is computed: by the name of an engine of ours, or a function of one's own."""
+"""How a phase is computed: the name of a built-in engine, or a function."""
 Participation = float | str | Sequence[Sequence[int]] | Sampler
+EVALUATIONS = 10
+"""So many points make a curve; more rounds cost no more evaluations."""
 ENGINES: Mapping[str, Callable[[], RunPhase]] = {"fast": FastEngine, "reference": lambda: reference.run_phase}
 
 
 @dataclass(frozen=True)
 class Pretraining:
-    """Rounds of another algorithm whose network the experiment then starts from."""
+    """Rounds of another algorithm before the experiment, which starts from the resulting network."""
 
     algorithm: Algorithm
     rounds: int
@@ -42,9 +47,10 @@ class Stage:
     rounds: int
 
 
+@named_fields
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """Everything that decides a result."""
+    """Everything that affects a result."""
 
     algorithm: Algorithm
     model: Factory | nn.Module
@@ -59,28 +65,40 @@ class Experiment:
     """Replaces the server of algorithms that average."""
     pretrain: Pretraining | None = None
     loss: Loss | None = None
-    """Instead of the one that fits the data: cross entropy, or the mean squared error."""
+    """By default the one that fits the data: cross entropy, or the mean squared error."""
     measure: Measure | None = None
     groups: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
-    """Names for parts of the network, by patterns on the names of tensors."""
+    """Names for parts of the network, each with patterns that match names of tensors."""
     weights: Tensors = field(default_factory=dict)
     """Initial weights by name, for instance another result's `network_weights()`."""
     buffers: Buffers = "follow"
     frozen_norm: Literal["train", "eval"] = "train"
-    evaluate_every: int = 10
-    """Rounds between evaluations; 0 means after the last round only."""
+    evaluate_every: int | None = None
+    """Rounds between evaluations; 0 means after the last round only, None ten times or a little more often."""
     evaluation_batch: int = 512
     evaluation_clients: int = 10_000
-    """At most so many clients are evaluated: of more, a fixed sample."""
+    """The largest number of clients to evaluate. If there are more, a fixed sample is evaluated."""
     oracle_validation: bool = False
-    """Hands test data out as validation data, to repeat publications that did; the result says so."""
+    """Use test data as validation data, to repeat publications that did. The result is marked."""
+    on_sick_client: OnSickClient = "stop"
+    """What happens when the loss or the update of a client is not finite or too large: the run stops, or the client's
+    round is dropped (`leave_out`), and the result says so."""
+    max_update_norm: Annotated[float, above(0)] | None = None
+    """The largest norm that the update of a client may have; by default any that the network's precision can tell."""
     engine: Engine = "fast"
     device: str = "cpu"
+    """Where clients work: `cpu`, `cuda`, or `cuda:1` for the second such device."""
 
     def __post_init__(self) -> None:
+        need_parts(self.algorithm, self.model, self.data)
+        if isinstance(self.batching, int):
+            # The size of a batch is often all that is to be said.
+            object.__setattr__(self, "batching", Batching(self.batching))
+        check_fields(self)
         for name, least in (("rounds", 1), ("evaluate_every", 0), ("evaluation_batch", 1), ("evaluation_clients", 1)):
-            if getattr(self, name) < least:
+            if getattr(self, name) is not None and getattr(self, name) < least:
                 raise PartitaError(f"{name} is {getattr(self, name)}: it must be at least {least}.")
+        need_device(self.device)
         if self.pretrain and self.pretrain.rounds < 1:
             raise PartitaError(f"pretrain.rounds is {self.pretrain.rounds}: it must be at least 1.")
         _ = self.sampler, self.stages
@@ -91,13 +109,14 @@ class Experiment:
 
     @property
     def stages(self) -> list[Stage]:
-        """What is run one after another, each from the network of the one before."""
+        """The stages in order; each starts from the network of the one before."""
         own = Stage("run", self._with_server(), self.rounds)
         return [Stage("pretrain", self.pretrain.algorithm, self.pretrain.rounds), own] if self.pretrain else [own]
 
     def is_evaluated(self, round: int, stage: Stage) -> bool:
         """Whether clients are evaluated after a round, counted from 1."""
-        return round == stage.rounds or (self.evaluate_every > 0 and round % self.evaluate_every == 0)
+        every = max(stage.rounds // EVALUATIONS, 1) if self.evaluate_every is None else self.evaluate_every
+        return round == stage.rounds or (every > 0 and round % every == 0)
 
     def _with_server(self) -> Algorithm:
         if self.server is None:
@@ -106,7 +125,7 @@ class Experiment:
 
 
 class Options(TypedDict, total=False):
-    """The fields of an experiment beside algorithm, model and data, as keyword arguments that types know."""
+    """The fields of `Experiment` besides algorithm, model and data, as typed keyword arguments."""
 
     rounds: int
     seed: int
@@ -120,9 +139,11 @@ class Options(TypedDict, total=False):
     weights: Tensors
     buffers: Buffers
     frozen_norm: Literal["train", "eval"]
-    evaluate_every: int
+    evaluate_every: int | None
     evaluation_batch: int
     evaluation_clients: int
     oracle_validation: bool
+    on_sick_client: OnSickClient
+    max_update_norm: float | None
     engine: Engine
     device: str

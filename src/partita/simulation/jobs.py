@@ -1,4 +1,4 @@
-"""What is done for clients in a round? They train, are absent or are evaluated: each alone, so that any process can."""
+"""What is done for clients in a round? They train, are absent or are evaluated, each independently of the others."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -8,7 +8,10 @@ from ..core.algorithm import absent_round, begin, client_round, enter, kept_name
 from ..core.client import Client
 from ..core.samples import Samples
 from ..core.server import Update
-from ..evaluation.scores import HeldOut, Record, measure_all, record_of
+from ..core.soundness import check_sound
+from ..errors import DivergedError
+from ..evaluation.measurement import measure_all
+from ..evaluation.scores import HeldOut, Record, record_of
 from ..evaluation.variants import Variant
 from ..randomness import Moment
 from ..tensors import Tensors
@@ -16,33 +19,54 @@ from .setup import Setup
 from .traffic import Traffic, traffic
 
 SAMPLES_PER_JOB = 512
-"""Small clients are put together up to so many samples."""
+"""Small clients are grouped into one job up to this many samples."""
 PARAMETERS_PER_SAMPLE = 10_000
-"""To copy so many parameters takes about as long as to learn from a sample."""
+"""Copying this many parameters takes about as long as training on one sample."""
 
 
 @dataclass(frozen=True)
 class ClientResult:
-    """What a job made of one client: what it keeps, what it sends, and how good its models are."""
+    """The result of a job for one client: its new state, its update, and the scores of its models."""
 
     client: int
     own: Tensors | None = None
     update: Update | None = None
     traffic: Sequence[Traffic] = ()
     records: Sequence[Record] = ()
+    problem: str | None = None
+    """Why the client is left out; then there is nothing else."""
 
 
 @dataclass(frozen=True)
 class Job(ABC):
-    """Work for some clients, with what each of them keeps and receives."""
+    """Work for some clients, with the state and the download of each."""
 
     clients: Sequence[int]
     own: Sequence[Tensors]
     received: Sequence[Tensors]
     moment: Moment
 
+    def run(self, setup: Setup) -> Iterator[ClientResult]:
+        """Of all clients together; if one of them diverges and may be left out, of each alone."""
+        clients = self.participants(setup)
+        if setup.experiment.on_sick_client == "stop":
+            yield from self.results(setup, clients)
+            return
+        try:
+            found = list(self.results(setup, clients))
+        except DivergedError:
+            found = [self._alone(setup, client) for client in clients]
+        yield from found
+
     @abstractmethod
-    def run(self, setup: Setup) -> Iterator[ClientResult]: ...
+    def results(self, setup: Setup, clients: Sequence[Client]) -> Iterator[ClientResult]: ...
+
+    def _alone(self, setup: Setup, client: Client) -> ClientResult:
+        try:
+            [found] = self.results(setup, [client])
+        except DivergedError as problem:
+            return ClientResult(client.id, problem=str(problem))
+        return found
 
     def participants(self, setup: Setup) -> list[Client]:
         return [
@@ -58,11 +82,11 @@ class Train(Job):
     evaluated: bool = False
     """Whether the models right after training are measured."""
 
-    def run(self, setup: Setup) -> Iterator[ClientResult]:
-        clients = self.participants(setup)
+    def results(self, setup: Setup, clients: Sequence[Client]) -> Iterator[ClientResult]:
         for client, each in zip(clients, client_round(setup.algorithm, clients, setup.run_phase), strict=True):
+            check_sound(each, client, setup.experiment.max_update_norm)
             records = _records(setup, client, {"after_local": each.tensors}, self.moment) if self.evaluated else []
-            # The server and the store are in main memory, wherever clients are.
+            # The server and the store are in main memory, whatever device clients use.
             update = replace(
                 each.update, values=_on_cpu(each.update.values), mask=each.update.mask and _on_cpu(each.update.mask)
             )
@@ -71,22 +95,21 @@ class Train(Job):
 
 @dataclass(frozen=True)
 class StayAway(Job):
-    """A round of clients that do not take part, where the method asks something of them."""
+    """A round of clients that do not take part, for methods that train them too."""
 
-    def run(self, setup: Setup) -> Iterator[ClientResult]:
-        clients = self.participants(setup)
+    def results(self, setup: Setup, clients: Sequence[Client]) -> Iterator[ClientResult]:
         for client, own in zip(clients, absent_round(setup.algorithm, clients, setup.run_phase), strict=True):
             yield ClientResult(client.id, _on_cpu(own))
 
 
 @dataclass(frozen=True)
 class Evaluate(Job):
-    """Every model of the method on clients' validation and test data, after the round before this moment."""
+    """Evaluate every model of the method on clients' validation and test data, after the round before this moment."""
 
-    def run(self, setup: Setup) -> Iterator[ClientResult]:
+    def results(self, setup: Setup, clients: Sequence[Client]) -> Iterator[ClientResult]:
         algorithm = setup.algorithm
         moment = replace(self.moment, round=self.moment.round - 1)
-        for client in self.participants(setup):
+        for client in clients:
             client = enter(algorithm, client)
             models: dict[Variant, Tensors] = {"before_local": begin(algorithm, client)}
             if kept_names(algorithm, client.task, client.initial):
@@ -105,9 +128,9 @@ def jobs(
     moment: Moment,
     **options: bool,
 ) -> Iterator[Job]:
-    """Jobs for clients, the largest first; small clients together, so that not each of them costs a message.
+    """Jobs for clients, the largest first. Small clients are grouped, so that each does not cost a message.
 
-    A client costs its samples, and what it takes to copy its weights.
+    The cost of a client is its number of samples plus the cost of copying its weights.
     """
     ordered = sorted(clients, key=lambda client: (-setup.data.size(client), client))
     for some in _batches(ordered, setup):

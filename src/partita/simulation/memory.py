@@ -1,4 +1,4 @@
-"""How does a process get memory back quickly that it freed?"""
+"""How does a process reuse freed memory quickly? It does not return it to the system."""
 
 import ctypes
 from contextlib import suppress
@@ -7,10 +7,9 @@ MMAP_THRESHOLD, TRIM_THRESHOLD, TOP_PAD = -3, -1, -2
 
 
 def keep_freed_memory() -> None:
-    """Freed memory stays with the process. Else every step of training asks for its pages anew.
+    """Keep freed memory in this process, so that a training step need not request its pages again.
 
-    This cannot be undone, so it is for processes of our own. Only glibc knows these settings; with another library
-    nothing happens.
+    This cannot be undone, so it is only called in worker processes. It has an effect with glibc only.
     """
     with suppress(OSError, TypeError, AttributeError):
         change = ctypes.CDLL(None).mallopt

@@ -1,4 +1,4 @@
-"""Which models do clients have at some moment? They are built from the server's state and what each client keeps."""
+"""Which models do clients have at a moment? They are built from the server's state and each client's own."""
 
 from collections.abc import Callable, Mapping
 
@@ -10,7 +10,7 @@ from .setup import Setup
 
 
 def population_at(setup: Setup, moment: Moment, state: Callable[[], Tensors], own: Mapping[int, Tensors]) -> Population:
-    """All clients, newcomers too; the server's state is asked for when the first of them is built."""
+    """All clients, including newcomers. The server's state is loaded when the first of them is built."""
     algorithm, data, experiment = setup.algorithm, setup.data, setup.experiment
 
     def build(number: int) -> ClientModels:

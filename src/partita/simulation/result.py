@@ -1,22 +1,29 @@
-"""What does a simulation leave? Metrics by client, the server's state, and what every client keeps."""
+"""What does a simulation return? Metrics by client, the server's state, and every client's state."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 
 from ..core.algorithm import Algorithm
 from ..core.task import Task
 from ..data.federation import Federation
 from ..errors import PartitaError
+from ..evaluation.population import Population
 from ..evaluation.scores import HeldOut, Record, Summary, summarize, used_variant
 from ..evaluation.variants import Variant
+from ..prediction.clients import client_model, global_model
+from ..prediction.inputs import Inputs
+from ..prediction.model import ClientModel
 from ..tensors import Tensors
+from .left_out import LeftOut
+from .population import population_at
 from .setup import Setup
 from .traffic import Traffic
 
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """Everything that a simulation leaves: metrics by client, the server's state, and what every client keeps."""
+    """The result of a simulation: metrics by client, the server's state, and every client's state."""
 
     setup: Setup
     state: Tensors
@@ -24,6 +31,7 @@ class Result:
     own: Mapping[int, Tensors]
     records: Sequence[Record]
     traffic: Sequence[Traffic]
+    left_out: Sequence[LeftOut] = ()
 
     @property
     def algorithm(self) -> Algorithm:
@@ -35,7 +43,7 @@ class Result:
 
     @property
     def task(self) -> Task:
-        """That of the first client."""
+        """The task of the first client."""
         return self.setup.tasks[0]
 
     @property
@@ -60,9 +68,9 @@ class Result:
         role: HeldOut = "test",
         newcomers: bool = False,
     ) -> list[Record]:
-        """Records by client: of the model that is meant to be used, of the last round and of those who train.
+        """Records by client: by default of the model that the method is meant to be used with, after the last round.
 
-        Newcomers, which never train, are told apart.
+        They are of the clients that train, or with `newcomers` of those that never train.
         """
         wanted = (variant or self.variant, self.rounds if round is None else round, role)
         found = [
@@ -92,11 +100,11 @@ class Result:
 
     @property
     def bytes_per_round(self) -> float:
-        """Down and up, of all clients that took part."""
+        """Bytes sent down and up, by all clients that took part."""
         return sum(each.down + each.up for each in self.traffic) / self.rounds
 
     def as_dict(self) -> dict[str, object]:
-        """What can be written as JSON: everything but tensors."""
+        """The result as JSON values: everything except tensors."""
         return {
             "algorithm": self.algorithm.label,
             "data": self.data.name,
@@ -108,9 +116,31 @@ class Result:
             "score": asdict(self.score()),
             "newcomers": asdict(self.score(newcomers=True)) if self.data.newcomers else None,
             "bytes_per_round": self.bytes_per_round,
+            "left_out": [asdict(each) for each in self.left_out],
             "records": [asdict(record) for record in self.records],
         }
 
+    def model(self, client: int | str, which: Variant | None = None) -> ClientModel:
+        """A client's model, by the client's name or number, as a module in evaluation mode.
+
+        It is the one that the method is meant to be used with (fine-tuned, where the method does so), unless `which`
+        names another variant.
+        """
+        number = self.data.client(client)
+        return client_model(self._population[number], self.data, self._inputs, which)
+
+    def global_model(self) -> ClientModel:
+        """The model that everybody receives, where the method shares the whole network."""
+        return global_model(self._population, self._inputs)
+
+    @cached_property
+    def _population(self) -> Population:
+        return population_at(self.setup, self.setup.moment(self.rounds), lambda: self.state, self.own)
+
+    @cached_property
+    def _inputs(self) -> Inputs:
+        return Inputs.of(self.data)
+
     def network_weights(self) -> Tensors:
-        """The server's network; parts that never leave the clients have their initial weights."""
+        """The server's network. Parts that are never sent have their initial weights."""
         return self.setup.network_weights(self.state)

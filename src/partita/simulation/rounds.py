@@ -1,18 +1,21 @@
 """What happens in a round? Participants download, train and upload; the server aggregates; clients are evaluated."""
 
 import time
-from collections.abc import Generator, Iterator, MutableMapping
+from collections.abc import Generator, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter
 
 from ..core.algorithm import initial_state, server_round
-from ..evaluation.scores import summarize, used_variant
+from ..errors import PartitaError
+from ..evaluation.scores import Record, summarize, used_variant
+from ..formatting import amount
 from ..tensors import Tensors
 from .events import RoundEnded
 from .executor import CarryOut, Executor
 from .jobs import ClientResult, Evaluate, Job, StayAway, Train, jobs
+from .left_out import NAMED_AFTER, LeftOut, in_a_row, last_by_client
 from .setup import Setup
 
 
@@ -23,6 +26,8 @@ class Checkpoint:
     round: int
     state: Tensors
     """The server's."""
+    left_out: Sequence[LeftOut] = ()
+    """Of all rounds until then."""
 
 
 def rounds(
@@ -36,16 +41,22 @@ def rounds(
         return
     setup.check()
     start = start or Checkpoint(0, initial_state(setup.algorithm, setup.server_client(), setup.data.sizes))
-    state = start.state
+    state, left_out = start.state, list(start.left_out)
     with executor.open(setup) as carry_out:
         for number in range(start.round, setup.stage.rounds):
-            ended = _round(setup, carry_out, states, state, number)
+            ended = _round(setup, carry_out, states, state, number, left_out)
             state = ended.state
+            left_out += ended.left_out
             yield ended
 
 
 def _round(
-    setup: Setup, carry_out: CarryOut, states: MutableMapping[int, Tensors], state: Tensors, number: int
+    setup: Setup,
+    carry_out: CarryOut,
+    states: MutableMapping[int, Tensors],
+    state: Tensors,
+    number: int,
+    left_out_before: Sequence[LeftOut],
 ) -> RoundEnded:
     began = time.perf_counter()
     moment = setup.moment(number)
@@ -62,12 +73,16 @@ def _round(
         state = server_round(setup.algorithm, state, updates, moment, setup.server_client(), setup.run_phase)
     own = {result.client: result.own for result in results if result.own is not None}
     states.update(own)
+    left_out = _left_out(setup, number, results, left_out_before)
+    if chosen and not updates:
+        _need_somebody(setup, number, [*left_out_before, *left_out])
     records = [record for result in results for record in result.records]
     if evaluated:
-        # The download after this round is that of the next.
-        after = replace(moment, round=number + 1)
-        measured = _done(carry_out, jobs(Evaluate, setup, setup.evaluated, states, state, after), state)
+        measured = _evaluated(setup, carry_out, states, state, number + 1)
         records += [record for result in measured for record in result.records]
+        known = {each.client for each in left_out}
+        measured = [result for result in measured if result.client not in known]
+        left_out += _left_out(setup, number, measured, left_out_before)
     used = [
         record
         for record in records
@@ -87,7 +102,54 @@ def _round(
         own=own,
         records=records,
         traffic=[row for result in results for row in result.traffic],
+        left_out=left_out,
     )
+
+
+def _left_out(setup: Setup, number: int, results: Sequence[ClientResult], before: Sequence[LeftOut]) -> list[LeftOut]:
+    last = last_by_client(before)
+    return [
+        LeftOut(
+            round=number + 1,
+            client=result.client,
+            name=setup.data.name_of(result.client),
+            in_a_row=in_a_row(
+                result.client, number + 1, last.get(result.client), lambda at: setup.participants(setup.moment(at - 1))
+            ),
+            problem=result.problem,
+        )
+        for result in results
+        if result.problem
+    ]
+
+
+def _need_somebody(setup: Setup, number: int, left_out: Sequence[LeftOut]) -> None:
+    """Where everyone is left out, it is not for the sake of one of them."""
+    if not left_out:
+        return
+    recent = range(max(number + 2 - NAMED_AFTER, 1), number + 2)
+    gone = {(each.round, each.client) for each in left_out}
+    nobody = all((at, client) in gone for at in recent for client in setup.participants(setup.moment(at - 1)))
+    if nobody and (len(recent) == NAMED_AFTER or number + 1 == setup.stage.rounds):
+        raise PartitaError(
+            f"Everyone who took part in {'the last ' if len(recent) > 1 else ''}{amount(len(recent), 'round')} was "
+            f"left out, so that nothing is learned. {left_out[-1].problem}"
+        )
+
+
+def evaluate(
+    setup: Setup, executor: Executor, states: Mapping[int, Tensors], state: Tensors, round: int
+) -> list[Record]:
+    """The records of all models as they are after a round, counted from 1."""
+    with executor.open(setup) as carry_out:
+        return [record for result in _evaluated(setup, carry_out, states, state, round) for record in result.records]
+
+
+def _evaluated(
+    setup: Setup, carry_out: CarryOut, states: Mapping[int, Tensors], state: Tensors, round: int
+) -> list[ClientResult]:
+    # The download after this round is that of the next.
+    return _done(carry_out, jobs(Evaluate, setup, setup.evaluated, states, state, setup.moment(round)), state)
 
 
 def _done(carry_out: CarryOut, todo: Iterator[Job], state: Tensors) -> list[ClientResult]:

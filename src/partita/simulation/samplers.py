@@ -1,4 +1,4 @@
-"""Who takes part in a round? A sampler is a value: a fraction, a number, everyone, by chance, or a given schedule."""
+"""Who takes part in a round? A sampler decides: a fraction, a number, all clients, Poisson, or a given schedule."""
 
 import math
 from collections.abc import Sequence
@@ -17,10 +17,10 @@ class Sampler(Protocol):
 
     @property
     def who(self) -> str:
-        """In words, before `take part`."""
+        """The sampler in words, to be followed by `take part`."""
 
     def __call__(self, clients: int, moment: Moment) -> list[int]:
-        """Numbers from 0 to `clients` - 1 in ascending order, each at most once; there may be none."""
+        """Numbers from 0 to `clients` - 1 in ascending order, each at most once; the list may be empty."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Fraction:
 
 @dataclass(frozen=True)
 class Number:
-    """A fixed number of clients; all of them where there are fewer."""
+    """A fixed number of clients, or all of them if there are fewer."""
 
     count: int
 
@@ -107,13 +107,13 @@ class Poisson:
 
 @dataclass(frozen=True)
 class Schedule:
-    """A given list of participants for each round, repeated from the first when it ends."""
+    """A given list of participants for each round. After its end it starts again."""
 
     rounds: tuple[tuple[int, ...], ...]
 
     def __post_init__(self) -> None:
         if not self.rounds:
-            raise PartitaError("A schedule of participants without a round. Give at least one list of clients.")
+            raise PartitaError("The schedule of participants is empty. Give a list of clients for at least one round.")
         for number, chosen in enumerate(self.rounds, 1):
             if len(set(chosen)) != len(chosen) or any(client < 0 for client in chosen):
                 raise PartitaError(f"Participants of round {number}: {list(chosen)}. Name each client once, from 0.")

@@ -1,4 +1,6 @@
-"""What comes of an experiment that is run here and not kept? A result."""
+"""How is an experiment run without keeping it? All in memory, and the result is returned."""
+
+from dataclasses import fields
 
 from torch import nn
 from typing_extensions import Unpack
@@ -7,10 +9,13 @@ from ..core.algorithm import Algorithm
 from ..data.federation import Federation, federate
 from ..data.pool import Pool
 from ..evaluation.scores import Record
+from ..signatures import check_names, named_arguments
 from ..tensors import Tensors
+from .arguments import need_parts
 from .events import OnEvent, ignore
 from .executor import Executor, executor_of
 from .experiment import Experiment, Options
+from .left_out import LeftOut
 from .result import Result
 from .rounds import rounds
 from .setup import Setup
@@ -18,6 +23,7 @@ from .tasks import Factory
 from .traffic import Traffic
 
 
+@named_arguments
 def simulate(
     algorithm: Algorithm,
     model: nn.Module | Factory,
@@ -27,16 +33,16 @@ def simulate(
     on_event: OnEvent = ignore,
     **options: Unpack[Options],
 ) -> Result:
-    """Run an algorithm on a network and data, and evaluate it on all clients every so many rounds and at the end.
+    """Run an algorithm on a network and data, and evaluate it on all clients at intervals and at the end.
 
     >>> from partita import digits, fedper, mlp, simulate
     >>> result = simulate(fedper(), mlp, digits(), rounds=2)
     >>> 0 < result.score().macro <= 1
     True
 
-    `options` are the fields of `Experiment`: rounds, seed, participation, batching and others. `on` says who does the
-    work: one process for each core, unless told otherwise; it does not change a bit of the result. `on_event` is told
-    when a round has ended. Nothing is written to disk: `partita.run` keeps what it does.
+    `options` are the fields of `Experiment`: rounds, seed, participation, batching and others. `on` is the executor, by
+    default one process for each core; it does not change the result. `on_event` is called when a round has ended.
+    Nothing is written to disk: use `partita.run` to keep a run.
     """
     return run_stages(experiment_of(algorithm, model, data, options), executor_of(on), on_event)
 
@@ -44,7 +50,10 @@ def simulate(
 def experiment_of(
     algorithm: Algorithm, model: nn.Module | Factory, data: Federation | Pool, options: Options
 ) -> Experiment:
-    """The experiment of these parts; a pool is divided by the experiment's seed."""
+    """An experiment from its parts. A pool is divided with the experiment's seed."""
+    known = [field.name for field in fields(Experiment) if field.name not in ("algorithm", "model", "data")]
+    check_names("The experiment", options, known)
+    need_parts(algorithm, model, data)
     divided = federate(data, seed=options.get("seed", 0)) if isinstance(data, Pool) else data
     return Experiment(algorithm, model, divided, **options)
 
@@ -64,9 +73,11 @@ def _run(setup: Setup, executor: Executor, on_event: OnEvent) -> Result:
     state: Tensors = {}
     records: list[Record] = []
     traffic: list[Traffic] = []
+    left_out: list[LeftOut] = []
     for ended in rounds(setup, executor, states):
         state = ended.state
         records += ended.records
         traffic += ended.traffic
+        left_out += ended.left_out
         on_event(ended)
-    return Result(setup, state, states, records, traffic)
+    return Result(setup, state, states, records, traffic, left_out)

@@ -1,7 +1,7 @@
-"""Which network has a client? One and the same for all, unless it depends on the client."""
+"""Which network does a client have? The same for all, unless it depends on the client."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
@@ -13,12 +13,13 @@ from ..data.federation import Federation
 from ..errors import PartitaError
 from ..randomness import seeded
 from ..tensors import Tensors
+from .trial import need_module
 
 Factory = Callable[..., nn.Module]
 
 
 def same_for_all(model: nn.Module | Factory, data: Federation) -> bool:
-    """Whether the network cannot depend on the client, so that nobody needs to be asked."""
+    """Whether the network cannot depend on the client."""
     if isinstance(model, nn.Module):
         return True
     parameters = inspect.signature(model).parameters
@@ -26,7 +27,7 @@ def same_for_all(model: nn.Module | Factory, data: Federation) -> bool:
 
 
 def facts_for(model: Factory, data: Federation, client: int) -> dict[str, Any]:
-    """What a factory asks for of what the data and the client say."""
+    """The facts about the data and the client that a factory takes as arguments."""
     known = {"shape": data.shape, "classes": data.classes_of(client), "client": client, **data.facts}
     parameters = inspect.signature(model).parameters
     bound = model.keywords if isinstance(model, partial) else {}
@@ -43,9 +44,9 @@ def facts_for(model: Factory, data: Federation, client: int) -> dict[str, Any]:
 
 @dataclass
 class Tasks:
-    """A task for every client: one and the same, unless the network depends on the client.
+    """A task for every client: the same one, unless the network depends on the client.
 
-    A module is taken as it is; a factory makes weights that depend on the seed alone.
+    A module keeps the weights it has; a factory makes weights that depend on the seed alone.
     """
 
     model: nn.Module | Factory
@@ -63,17 +64,33 @@ class Tasks:
     def __getitem__(self, client: int) -> Task:
         if self.same and self.made:
             return next(iter(self.made.values()))
-        facts = {} if isinstance(self.model, nn.Module) else facts_for(self.model, self.data, client)
-        key = repr(facts)
+        return self.of({} if isinstance(self.model, nn.Module) else facts_for(self.model, self.data, client))
+
+    def of(self, facts: Mapping[str, Any]) -> Task:
+        """The task of clients of whom the network's factory is told these facts."""
+        key = repr(dict(facts))
         if key not in self.made:
-            if isinstance(self.model, nn.Module):
-                module = self.model
-            else:
-                with seeded(self.seed, "weights"):
-                    module = self.model(**facts)
-            self.made[key] = self.make_task(module)
+            self.made[key] = self.make_task(
+                need_module(self.model if isinstance(self.model, nn.Module) else self._called(facts))
+            )
             _replace_weights_(self.made[key], self.weights)
         return self.made[key]
+
+    def _called(self, facts: Mapping[str, Any]) -> object:
+        """What the factory makes. Its errors are told with what it was given."""
+        assert not isinstance(self.model, nn.Module)
+        try:
+            with seeded(self.seed, "weights"):
+                return self.model(**facts)
+        except PartitaError:
+            raise
+        except Exception as problem:
+            given = ", ".join(f"{name}={fact}" for name, fact in facts.items())
+            name = getattr(self.model, "__name__", type(self.model).__name__)
+            raise PartitaError(
+                f"The network cannot be made: {name}({given}) ends in {type(problem).__name__}: "
+                f"{' '.join(str(problem).split())}"
+            ) from problem
 
 
 def _replace_weights_(task: Task, weights: Tensors) -> None:

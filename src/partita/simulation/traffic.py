@@ -3,16 +3,18 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
-from ..core.client import Client
-from ..core.server import Update
+    from ..core.client import Client
+    from ..core.server import Update
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes of one client in one round, for one group of tensors: head, body, or a method's own by their prefix."""
+    """Bytes of one client in one round, for one group: head, body, or the prefix of a method's own tensors."""
 
     round: int
     client: int
@@ -21,8 +23,8 @@ class Traffic:
     up: int
 
 
-def traffic(client: Client, update: Update) -> list[Traffic]:
-    """What a client received and sent in its round."""
+def traffic(client: "Client", update: "Update") -> list[Traffic]:
+    """The bytes that a client received and sent in its round."""
     masks: Mapping[str, Tensor] = update.mask or {}
     down: dict[str, int] = {}
     up: dict[str, int] = {}
@@ -34,14 +36,14 @@ def traffic(client: Client, update: Update) -> list[Traffic]:
     return [Traffic(client.moment.round + 1, client.id, g, down.get(g, 0), up.get(g, 0)) for g in groups]
 
 
-def bytes_on_wire(tensor: Tensor, mask: Tensor | None = None) -> int:
-    """Bytes on the wire; of a masked tensor the entries sent and a bit for each entry."""
+def bytes_on_wire(tensor: "Tensor", mask: "Tensor | None" = None) -> int:
+    """Bytes on the wire. A masked tensor counts its sent entries and one bit for each entry."""
     if mask is None:
         return tensor.numel() * tensor.element_size()
     return int(mask.sum()) * tensor.element_size() + math.ceil(tensor.numel() / 8)
 
 
-def _group(name: str, client: Client) -> str:
+def _group(name: str, client: "Client") -> str:
     prefix = name.partition("/")[0]
     if prefix != name:
         return prefix

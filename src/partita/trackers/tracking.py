@@ -82,6 +82,7 @@ def numbers(ended: RoundEnded, newcomers: frozenset[int] = frozenset()) -> dict[
     found = {
         f"{above}seconds": ended.seconds,
         f"{above}participants": float(ended.participants),
+        **({f"{above}left_out": float(len(ended.left_out))} if ended.left_out else {}),
         f"{above}bytes/down": float(sum(each.down for each in ended.traffic)),
         f"{above}bytes/up": float(sum(each.up for each in ended.traffic)),
     }

@@ -24,8 +24,8 @@ from ..download import (
     read_page,
     writing,
 )
+from ..tables import csv_rows, text_stream
 from ._files import Tree, plain, tar_files
-from ._tables import csv_rows, text_stream
 
 # TensorFlow Federated lists the MD5 (simulation/datasets/gldv2.py).
 LISTS = Remote(

@@ -9,9 +9,9 @@ from ...errors import PartitaError
 from ..arrays import reading
 from ..download import Remote, find, obtain
 from ..pool import Pool
+from ..tables import open_text, plain_rows, whole
 from ..text import text_pool
 from ._named import stored
-from ._tables import open_text, plain_rows, whole
 
 HOME = "https://raw.githubusercontent.com/mhjabreel/CharCnn_Keras/master/data/ag_news_csv/"
 FILES = {"train.csv": "b1a00f826fdfbd249f79597b59e1dc12", "test.csv": "d52ea96a97a2d943681189a97654912d"}

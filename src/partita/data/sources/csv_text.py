@@ -7,8 +7,8 @@ import numpy as np
 from ...errors import PartitaError
 from ..arrays import Units, naming
 from ..pool import Pool
+from ..tables import number_labels, rows_of
 from ..text import text_pool
-from ._tables import number_labels, rows_of
 
 
 def csv_text(

@@ -5,11 +5,11 @@ from pathlib import Path
 
 from ..download import obtain
 from ..pool import Pool
+from ..tables import rows_of, whole
 from ._drive import shared_files
 from ._files import Tree
 from ._images import Colour, normalize, read_pictures
 from ._named import locate, stored
-from ._tables import rows_of, whole
 
 # The folder that https://github.com/alanspike/personalizedImageAesthetics names; for research only.
 FOLDER = "1LR6trJhN4XbgTtqZo1zfe272cAkXqA7e"

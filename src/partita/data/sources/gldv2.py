@@ -1,11 +1,11 @@
 """Google Landmarks v2 by photographer. Hsu, Qi, Brown, 2020, https://arxiv.org/abs/2003.08082"""
 
 from ..pool import Pool
+from ..tables import rows_of, whole
 from ._files import Tree
 from ._images import Colour, normalize, read_pictures
 from ._landmarks import TABLE, fetch_landmarks, file_of
 from ._named import locate, stored
-from ._tables import rows_of, whole
 
 CLASSES = 2028
 

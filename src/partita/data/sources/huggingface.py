@@ -10,7 +10,7 @@ from ...errors import PartitaError, unknown
 from ...extras import optional
 from ..arrays import Units, assemble, stack
 from ..pool import Array, Pool
-from ._tables import number_labels
+from ..tables import number_labels
 
 
 def huggingface(

@@ -10,9 +10,9 @@ from ...errors import PartitaError
 from ..arrays import naming
 from ..download import Remote, obtain
 from ..pool import Pool, pool
+from ..tables import Rows, csv_rows, rows_of, text_stream
 from ._files import Tree
 from ._named import locate, stored
-from ._tables import Rows, csv_rows, rows_of, text_stream
 
 # TensorFlow Datasets lists size and SHA-256 (url_checksums/movielens.txt).
 ARCHIVE = Remote(

@@ -90,7 +90,7 @@ def _cut(pool: Pool, window: int) -> Pool:
     rows = torch.from_numpy(source)
     return replace(
         pool,
-        inputs=Texts(texts.tokens, bounds, texts.words),
+        inputs=Texts(texts.tokens, bounds, texts.words, texts.characters),
         targets=pool.targets[rows],
         clients=None if pool.clients is None else pool.clients[rows],
         official_test=None if pool.official_test is None else pool.official_test[rows],

@@ -9,10 +9,10 @@ from ...errors import PartitaError
 from ..arrays import reading
 from ..download import Remote
 from ..pool import Pool
+from ..tables import rows_of
 from ..text import text_pool
 from ._examples import ask, find_database, read_examples
 from ._named import locate, stored
-from ._tables import rows_of
 
 # No checksum of it is published: the first download's is kept.
 DATABASE = Remote(

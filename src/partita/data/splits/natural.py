@@ -46,7 +46,12 @@ def natural(
                 f"No client of {pool.name} has {smallest_train} training and {smallest_test} test samples. Lower that"
                 + (", or cut a test part from each client (test = 0.25)." if tested is not None else ".")
             )
-        notes = [f"{len(rows) - len(found)} of {len(rows)} clients left out for too few samples"]
+        notes = []
+        if len(found) < len(rows):
+            kept = {share.name for share in found}
+            names = [name for name in pool.client_names if name not in kept]
+            some = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
+            notes.append(f"{len(names)} of {len(rows)} clients left out for too few samples ({some})")
         if clients is not None:
             if not 0 < clients <= len(found):
                 raise PartitaError(f"{clients} clients asked for, but {len(found)} have enough samples.")

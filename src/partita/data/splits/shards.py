@@ -12,7 +12,7 @@ def shards(*, clients: int = 100, each: int = 2) -> Assign:
     """Classes are cut into equal shards; each client gets `each` of them, of the same classes in train and test."""
 
     def assign(pool: Pool, draw: np.random.RandomState) -> Assignment:
-        enough(pool, clients)
+        enough(pool, clients, max(each, 1))
         if each < 1 or clients * each % pool.classes:
             raise PartitaError(
                 f"{clients} clients with {each} shards each: {clients * each} shards are no multiple of the "

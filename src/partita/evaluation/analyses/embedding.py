@@ -18,6 +18,8 @@ from ..population import Population
 from ._common import CLIENTS
 
 SAMPLES = 1000
+MOST_LABELS, FEWEST_POINTS = 16, 30
+"""More labels cannot be told apart by colour and shape; fewer points show no groups."""
 
 
 def embedding(*, clients: int = CLIENTS, samples: int = SAMPLES) -> Analysis:
@@ -46,7 +48,7 @@ def _map(population: Population, most: int, samples: int) -> Result:
         if not len(chosen):
             continue
         features.append(representation.body_features(client.task, models.weights(models.before), chosen, models.batch))
-        labels += (chosen.targets if models.classes is None else models.classes[chosen.targets]).tolist()
+        labels += (chosen.targets if models.classes is None else models.classes[chosen.targets.cpu()]).tolist()
         numbers += [client.id] * len(chosen)
     if not features:
         raise PartitaError("No client has test samples.")
@@ -63,7 +65,16 @@ def _tables(result: Result, metric: Metric) -> list[Table]:
 
 def _figures(findings: Sequence[Findings], metric: Metric) -> list[Figure]:
     note = "Nearness means likeness; directions, distances between groups and their sizes mean nothing."
-    return [*map(_cloud, findings), note]
+    readable = [each for each in findings if _is_readable(each)]
+    if len(readable) == len(findings):
+        return [*map(_cloud, findings), note]
+    why = f"A map is drawn of {FEWEST_POINTS} points or more with at most {MOST_LABELS} labels; others cannot be read."
+    return [*map(_cloud, readable), *([note] if readable else []), why]
+
+
+def _is_readable(findings: Findings) -> bool:
+    first = findings.results[0]
+    return len(set(first["label"])) <= MOST_LABELS and len(first["x"]) >= FEWEST_POINTS
 
 
 def _cloud(findings: Findings) -> Cloud:

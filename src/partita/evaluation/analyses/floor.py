@@ -1,16 +1,18 @@
 """How good is a constant answer? Each client's test score if it always gave its best constant."""
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
-from ...data.distribution import floor as floor_of
 from ..analysis import Analysis, Result
 from ..figures import Table
 from ..metric import Metric
-from ..population import Population
+
+if TYPE_CHECKING:
+    from ..population import Population
 
 
 def floor() -> Analysis:
-    """The test score of the best constant answer of each client: its commonest label, or its mean."""
+    """The test score of the best constant answer of each client: its most common label, or its mean."""
     return Analysis(
         name="floor",
         title="The floor",
@@ -22,11 +24,13 @@ def floor() -> Analysis:
     )
 
 
-def _needs_test_data(population: Population) -> str | None:
+def _needs_test_data(population: "Population") -> str | None:
     return None if any(len(roles["test"]) for roles in population.data.roles) else "No client has test samples."
 
 
-def _floor(population: Population) -> Result:
+def _floor(population: "Population") -> Result:
+    from ...data.distribution import floor as floor_of
+
     data = population.data
     return asdict(floor_of(data, sorted(set(range(len(data))) - data.newcomers)))
 

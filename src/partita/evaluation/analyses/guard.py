@@ -7,36 +7,35 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
-from ...core.algorithm import shared_names
-from ...core.objectives import Measures
-from ...core.samples import Samples
 from ...errors import PartitaError
-from ...randomness import seeded
-from ...tensors import Tensors
 from ..analysis import Analysis, Result
-from ..comparison import compare
 from ..figures import Table
-from ..gains import gain
+from ..gains import gain, hurt_text
 from ..guard import PERSONAL_WEIGHTS, PRIOR, choose, mixture
 from ..metric import Metric
-from ..partition import client_without_data
-from ..population import ClientModels, Population
 from ..scores import record_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ...core.objectives import Measures
+    from ...core.samples import Samples
+    from ...tensors import Tensors
+    from ..population import ClientModels, Population
 
 
 def guard(*, global_run: Path | None = None, prior: float = PRIOR) -> Analysis:
     """For each client its personal model, the global model or a mixture, chosen on validation data.
 
-    The personal model is the one that the method is meant to be used with. The global one is what the method shares, if
-    it shares the whole network, else the model of `global_run`, by default of the run's global baseline. Clients that
-    never train are left out; of more clients than the run evaluates, the same sample is guarded.
+    The personal model is the one that the method is meant to be used with. The global one is the model of `global_run`,
+    by default of the run's global baseline, which its gains are measured against too; without that baseline it is what
+    the method itself shares, if that is a whole network. Clients that never train are left out; of more clients than
+    the run evaluates, the same sample is guarded.
     """
 
-    def obstacle(population: Population) -> str | None:
+    def obstacle(population: "Population") -> str | None:
         if global_run or shares_everything(population) or "global" in population.baselines:
             return None
         return (
@@ -59,20 +58,23 @@ def guard(*, global_run: Path | None = None, prior: float = PRIOR) -> Analysis:
 class GuardSums:
     """Sums over the samples of one client, for each weight of its personal model."""
 
-    validation: list[Measures]
-    test: list[Measures]
+    validation: "list[Measures]"
+    test: "list[Measures]"
 
 
-def shares_everything(population: Population) -> bool:
+def shares_everything(population: "Population") -> bool:
     """Whether a client receives a whole network, which can be used as it is."""
+    from ...core.algorithm import shared_names
+    from ..partition import client_without_data
+
     algorithm, task = population.algorithm, population.task
     held = algorithm.expand(client_without_data(task))
     parameters = set(task.network.parameters) - task.network.frozen
     return algorithm.predict is None and parameters <= shared_names(algorithm, task, held)
 
 
-def _guarded(population: Population, global_run: Path | None, prior: float) -> Result:
-    own = global_run is None and shares_everything(population)
+def _guarded(population: "Population", global_run: Path | None, prior: float) -> Result:
+    own = global_run is None and "global" not in population.baselines
     other = population if own else population.open(global_run or population.baselines["global"])
     if other.data.fingerprint != population.data.fingerprint:
         raise PartitaError(f"{other.folder} has other clients than {population.folder}: data or division differ.")
@@ -86,12 +88,13 @@ def _guarded(population: Population, global_run: Path | None, prior: float) -> R
     return {
         **outcome(measured, prior, Metric(population.data.metric)),
         "global_run": os.path.relpath(other.folder, population.folder),
+        "against": str(global_run) if global_run else "its own shared network" if own else "global",
     }
 
 
 def _by_weight(
-    population: Population, personal: ClientModels, common: ClientModels, samples: Samples
-) -> list[Measures]:
+    population: "Population", personal: "ClientModels", common: "ClientModels", samples: "Samples"
+) -> "list[Measures]":
     sums: list[Measures] = [{} for _ in PERSONAL_WEIGHTS]
     whole = received_network(common)
     for part in _parts(samples, personal.batch):
@@ -104,20 +107,22 @@ def _by_weight(
     return sums
 
 
-def received_network(models: ClientModels) -> Tensors:
+def received_network(models: "ClientModels") -> "Tensors":
     """The network that the client received; tensors that never travel are the client's own."""
     return {name: models.client.received.get(name, models.before[name]) for name in models.client.task.weights}
 
 
-def _parts(samples: Samples, size: int) -> Iterator[Samples]:
+def _parts(samples: "Samples", size: int) -> "Iterator[Samples]":
     return (samples.take(slice(at, at + size)) for at in range(0, len(samples), size))
 
 
-def _outputs(models: ClientModels, tensors: Tensors, samples: Samples, *, plain: bool) -> Tensor:
+def _outputs(models: "ClientModels", tensors: "Tensors", samples: "Samples", *, plain: bool) -> "Tensor":
     """The outputs of the method, or of the plain network."""
+    import torch
+
     client = models.client
     client.task.evaluate_()
-    with torch.no_grad(), seeded(client.moment.seed, "evaluation", client.moment.round, client.id):
+    with torch.no_grad(), client.seeded("evaluation"):
         if plain:
             return client.task.outputs(tensors, samples.inputs)
         return models.algorithm.outputs(tensors, samples.inputs, client)
@@ -125,6 +130,8 @@ def _outputs(models: ClientModels, tensors: Tensors, samples: Samples, *, plain:
 
 def outcome(measured: Mapping[int, GuardSums], prior: float, metric: Metric) -> Result:
     """The choice of every client by its validation data, and what it means on test data."""
+    from ..comparison import compare
+
     known = {client: each for client, each in measured.items() if each.test[0].get("count")}
     places = choose(
         [[sums.get("loss", 0.0) for sums in each.validation] for each in known.values()],
@@ -138,7 +145,8 @@ def outcome(measured: Mapping[int, GuardSums], prior: float, metric: Metric) -> 
         }
         for name, taken in (("global", [0] * len(known)), ("personal", [-1] * len(known)), ("guarded", places))
     }
-    before, after = (gain("global", scores[name], scores["global"], metric) for name in ("personal", "guarded"))
+    counts = {client: int(each.test[0]["count"]) for client, each in known.items()}
+    before, after = (gain("global", scores[name], scores["global"], metric, counts) for name in ("personal", "guarded"))
     pairs = {name: {(0, client): value for client, value in each.items()} for name, each in scores.items()}
     [*_, difference] = compare(pairs, baseline="personal").differences
     low, high = difference.interval or (difference.mean, difference.mean)
@@ -150,6 +158,7 @@ def outcome(measured: Mapping[int, GuardSums], prior: float, metric: Metric) -> 
         **{name: list(each.values()) for name, each in scores.items()},
         "hurt_before": len(before.hurt),
         "hurt_after": len(after.hurt),
+        **({} if metric.lower_is_better else {"surely_before": len(before.surely), "surely_after": len(after.surely)}),
         "macro_personal": sum(scores["personal"].values()) / len(known),
         "macro_guarded": sum(scores["guarded"].values()) / len(known),
         "difference": difference.mean,
@@ -158,19 +167,26 @@ def outcome(measured: Mapping[int, GuardSums], prior: float, metric: Metric) -> 
     }
 
 
+def hurt_said(*results: Result, when: str) -> str:
+    """How many clients are hurt `before` or `after`, over one run or several, as it is said everywhere."""
+    hurt, surely = (sum(each.get(f"{key}_{when}", 0) for each in results) for key in ("hurt", "surely"))
+    total = sum(len(each["clients"]) for each in results)
+    return hurt_text(hurt, surely, total, known=all(f"surely_{when}" in each for each in results))
+
+
 def _tables(result: Result, metric: Metric) -> list[Table]:
-    clients = len(result["clients"])
     rows = [
-        [name, f"{result[hurt]} of {clients}", metric.text(result[macro])]
-        for name, hurt, macro in (
-            ("Without the guard", "hurt_before", "macro_personal"),
-            ("With the guard", "hurt_after", "macro_guarded"),
+        [name, hurt_said(result, when=when), metric.text(result[macro])]
+        for name, when, macro in (
+            ("Without the guard", "before", "macro_personal"),
+            ("With the guard", "after", "macro_guarded"),
         )
     ]
     change, low, high = (metric.change(result[key]) for key in ("difference", "low", "high"))
     chosen = ", ".join(f"{result['chosen'].count(weight)} x {weight:g}" for weight in result["weights"])
     note = (
-        f"Hurt: worse off than with the global model. The guard changes the mean by {change} (95 % interval {low} to "
+        f"Hurt: worse off than with the global model ({result.get('against', 'global')}). The guard changes the mean "
+        f"by {change} (95 % interval {low} to "
         f"{high}).\nWeights of the personal model, chosen on validation data: {chosen}."
     )
     return [Table(["", "clients hurt", f"mean test {metric.name}"], rows, note=note)]

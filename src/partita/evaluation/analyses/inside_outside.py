@@ -45,7 +45,7 @@ def _accuracies(population: Population, most: int, samples: int) -> Result:
     The model is the one that is meant to be used; where the method fine-tunes, `before_local` has the same before it.
     A client that trained on all classes has no samples outside, and counts inside alone.
     """
-    common = common_test(population.data, samples)
+    common = common_test(population.data, samples).alone(device=population.task.device)
     numbers: list[int] = []
     used: Sides = {"inside": [], "outside": []}
     before: Sides = {"inside": [], "outside": []}

@@ -1,11 +1,13 @@
 """Who has which labels? Counts by client and role, for the report."""
 
-from ...data.distribution import label_counts
-from ...data.split import ROLES
+from typing import TYPE_CHECKING
+
 from ..analysis import Analysis, Result, needs_classes
 from ..figures import Table
 from ..metric import Metric
-from ..population import Population, fixed_sample
+
+if TYPE_CHECKING:
+    from ..population import Population
 
 MOST_CLIENTS = 1000
 """Of more clients, labels are those of a sample, which is the same for every run."""
@@ -24,7 +26,11 @@ def labels() -> Analysis:
     )
 
 
-def _count(population: Population) -> Result:
+def _count(population: "Population") -> Result:
+    from ...data.distribution import label_counts
+    from ...data.split import ROLES
+    from ..population import fixed_sample
+
     data = population.data
     clients = list(fixed_sample(range(len(data)), MOST_CLIENTS))
     counts = {str(role): label_counts(data, (role,), clients).tolist() for role in ROLES}
@@ -32,5 +38,7 @@ def _count(population: Population) -> Result:
 
 
 def _tables(result: Result, metric: Metric) -> list[Table]:
+    from ...data.split import ROLES
+
     rows = [[role, f"{sum(map(sum, result[role])):,}"] for role in ROLES]
     return [Table(["role", "samples"], rows, note=f"{len(result['clients'])} clients, {result['classes']} labels.")]

@@ -1,9 +1,13 @@
 """What is shared and what is personal? The partition of the network by the method."""
 
+from typing import TYPE_CHECKING
+
 from ..analysis import Analysis, Result
 from ..figures import Table
 from ..metric import Metric
-from ..partition import partition
+
+if TYPE_CHECKING:
+    from ..population import Population
 
 
 def network() -> Analysis:
@@ -11,11 +15,17 @@ def network() -> Analysis:
     return Analysis(
         name="network",
         title="Partition of the network",
-        compute=lambda population: partition(population.algorithm, population.task).as_dict(),
+        compute=_partition,
         tables=_tables,
         when="start",
         section="network",
     )
+
+
+def _partition(population: "Population") -> Result:
+    from ..partition import partition
+
+    return partition(population.algorithm, population.task).as_dict()
 
 
 def _tables(result: Result, metric: Metric) -> list[Table]:

@@ -49,7 +49,7 @@ def _similarities(population: Population, most: int, samples: int) -> Result:
 
     None where weights are all 0, a layer's outputs do not vary, or the network does not call it as a module.
     """
-    probe = common_test(population.data, samples)
+    probe = common_test(population.data, samples).alone(device=population.task.device)
     given = [(models.client, models.weights(models.used), models.batch) for models in population.models(most)]
     task, weights = given[0][0].task, [each for _, each, _ in given]
     cosines = layer_similarity(task, weights)

@@ -11,7 +11,10 @@ TOP, BOTTOM, LEFT, RIGHT = 30, 44, 46, 16
 CHARACTER = 7.6
 """Width of a character of the charts' font, in the mean; on a phone it is larger than elsewhere."""
 COLOURS = 8
-ROW = 30
+ROW, LINE = 30, 13
+NAME = 180
+"""The width of a name beside a row, at most."""
+SMALL = (240, 170)
 
 
 @dataclass(frozen=True)
@@ -20,11 +23,14 @@ class Plot:
 
     x: Scale
     y: Scale
+    width: float = WIDTH
     height: float = HEIGHT
 
 
-def plot(x: Axis, y: Axis, *, right: float = RIGHT, height: float = HEIGHT) -> Plot:
-    return Plot(Scale(x, LEFT, WIDTH - right), Scale(y, height - BOTTOM, TOP), height)
+def plot(x: Axis, y: Axis, *, right: float = RIGHT, small: bool = False) -> Plot:
+    """`small` is for one of many charts of the same kind, side by side."""
+    width, height = SMALL if small else (WIDTH, HEIGHT)
+    return Plot(Scale(x, LEFT, width - right), Scale(y, height - BOTTOM, TOP), width, height)
 
 
 def framed(area: Plot, label: str, *marks: Html) -> Html:
@@ -38,6 +44,7 @@ def framed(area: Plot, label: str, *marks: Html) -> Html:
         *across(x, y.start),
         text(2, 14, y.axis.label, class_="title"),
         *marks,
+        width=area.width,
     )
 
 
@@ -65,7 +72,8 @@ class Rows:
 
 def rows(x: Axis, names: Sequence[str], *, marked: float | None = None) -> Rows:
     """The frame of such a chart; `marked` is a value with a line of its own, such as no change."""
-    left = min(max(map(len, names)) * CHARACTER + 12, 170)
+    lines_of = [wrapped(name, NAME) for name in names]
+    left = max(len(line) for lines in lines_of for line in lines) * CHARACTER + 12
     height = 10 + ROW * len(names) + BOTTOM
     scale = Scale(x, left, WIDTH - RIGHT)
     bottom = height - BOTTOM
@@ -73,16 +81,23 @@ def rows(x: Axis, names: Sequence[str], *, marked: float | None = None) -> Rows:
     if marked is not None and x.low <= marked <= x.high:
         lines.append(_line(scale(marked), 10, scale(marked), bottom, "axis"))
     titles = [
-        text(left - 8, 10 + ROW * (row + 0.5) + 4, shortened(name, left - 10), anchor="end")
-        for row, name in enumerate(names)
+        text(left - 8, 10 + ROW * (row + 0.5) + 4 + LINE * (place - (len(lines) - 1) / 2), line, anchor="end")
+        for row, lines in enumerate(lines_of)
+        for place, line in enumerate(lines)
     ]
     return Rows(scale, height, (*lines, *across(scale, bottom), *titles))
 
 
-def svg(label: str, height: float, *content: Html) -> Html:
+def svg(label: str, height: float, *content: Html, width: float = WIDTH) -> Html:
     """An SVG element that can have the focus; the arrow keys then go from mark to mark."""
     return tag(
-        "svg", *content, viewBox=f"0 0 {WIDTH} {height:g}", class_="chart", role="img", aria_label=label, tabindex="0"
+        "svg",
+        *content,
+        viewBox=f"0 0 {width:g} {height:g}",
+        class_="chart",
+        role="img",
+        aria_label=label,
+        tabindex="0",
     )
 
 
@@ -93,6 +108,24 @@ def text(x: float, y: float, content: str, *, anchor: str | None = None, class_:
 def shortened(name: str, width: float) -> str:
     most = max(int(width / CHARACTER), 3)
     return name if len(name) <= most else name[: most - 1] + "…"
+
+
+def wrapped(name: str, width: float) -> list[str]:
+    """A name in two lines, if it is too long for one; what is longer still is shortened in its middle.
+
+    >>> wrapped("fedper optimizer.lr=0.01", 120)
+    ['fedper', 'optimizer.lr=0.01']
+    """
+    most = max(int(width / CHARACTER), 3)
+    if len(name) <= most:
+        return [name]
+    places = [place for place, sign in enumerate(name) if sign in " ,"] or [most - 1]
+    at = min(places, key=lambda place: abs(place - len(name) / 2)) + 1
+    return [_middle(name[:at].strip(), most), _middle(name[at:].strip(), most)]
+
+
+def _middle(name: str, most: int) -> str:
+    return name if len(name) <= most else f"{name[: most // 2]}…{name[-(most - most // 2 - 1) :]}"
 
 
 def colour(number: int) -> str:

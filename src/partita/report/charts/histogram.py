@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..markup import Html, tag
-from ..scale import Axis, axis, ticks
+from ..scale import Axis, count_axis, ticks
 from .frame import framed, plot
 
 BINS, FEWEST = 24, 6
@@ -18,15 +18,18 @@ class Bin:
     count: int
 
 
-def bins(values: Sequence[float], most: int | None = None) -> list[Bin]:
+def bins(values: Sequence[float], most: int | None = None, span: tuple[float, float] | None = None) -> list[Bin]:
     """Bins of equal width that end at round numbers, so that zero is never inside a bin; the upper end is excluded.
+
+    `span` is what the bins cover beside the values, so that several histograms have the same bins.
 
     >>> [(each.low, each.count) for each in bins([-1, 0, 0.5, 1.5], 3)]
     [(-1.0, 1), (0.0, 2), (1.0, 1)]
     """
     # Few values in many bins would be a comb.
     limit = most or min(max(round(2 * len(values) ** 0.5), FEWEST), BINS)
-    edges = ticks(min(values), max(values), limit + 1)
+    covered = [*values, *(span or ())]
+    edges = ticks(min(covered), max(covered), limit + 1)
     step = edges[1] - edges[0]
     # Rounded, since 0.3 / 0.1 is a little below 3.
     places = [math.floor(round((value - edges[0]) / step, 9)) for value in values]
@@ -35,9 +38,14 @@ def bins(values: Sequence[float], most: int | None = None) -> list[Bin]:
     return [Bin(edges[0] + step * place, edges[0] + step * (place + 1), places.count(place)) for place in range(count)]
 
 
-def histogram(label: str, x: Axis, found: Sequence[Bin], what: str, *, signed: bool = True) -> Html:
-    """A histogram of counts of `what`; with `signed`, bins below zero have the colour of losses."""
-    area = plot(x, axis(what, [0, max(each.count for each in found)], most=5))
+def histogram(
+    label: str, x: Axis, found: Sequence[Bin], what: str, *, signed: bool = True, y: Axis | None = None
+) -> Html:
+    """A histogram of counts of `what`; with `signed`, bins below zero have the colour of losses.
+
+    With an axis of counts, which others have too, it is a small one among several.
+    """
+    area = plot(x, y or count_axis(what, (each.count for each in found)), small=y is not None)
     marks = [
         tag(
             "rect",

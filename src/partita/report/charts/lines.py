@@ -10,6 +10,7 @@ from .frame import CHARACTER, COLOURS, RIGHT, Plot, colour, framed, path, plot, 
 
 DASHES = (None, "6 3", "2 3", "9 3 2 3")
 APART = 15
+MOST_BESIDE, LONGEST_BESIDE = 10, 20
 MANY = 15
 """Of more points than this each is drawn small."""
 
@@ -24,15 +25,52 @@ class Level:
 
 def lines(label: str, x: Axis, y: Axis, series: Sequence[Line], levels: Sequence[Level] = ()) -> Html:
     names = [*(each.name for each in series), *(each.name for each in levels)]
-    right = min(max(map(len, names)) * CHARACTER + 14, 150) if len(names) > 1 else RIGHT
+    beside = len(names) > 1 and fits_beside(names)
+    right = max(map(len, names)) * CHARACTER + 14 if beside else RIGHT
     area = plot(x, y, right=right)
     marks = [*(_level(area, each) for each in levels)]
     marks += [_band(area, each) for each in series if any(each.spread)]
     marks += [_stroke(area, each) for each in series]
     marks += [_dot(area, each, place) for each in series for place in range(len(each.points))]
-    if len(names) > 1:
+    if beside:
         marks += _names(area, series, levels, right)
+    elif len(names) > 1:
+        ordered = sorted(levels, key=lambda level: -level.value)
+        heights = apart([area.y(each.value) - 4 for each in ordered], area.y.end, area.y.start)
+        marks += [
+            text(area.x.start + 4, height, each.name, class_="end quiet")
+            for height, each in zip(heights, ordered, strict=True)
+        ]
     return framed(area, label, *marks)
+
+
+def fits_beside(names: Sequence[str]) -> bool:
+    """Whether names can stand at the ends of their lines; else they are in a legend."""
+    return len(names) <= MOST_BESIDE and max(map(len, names)) <= LONGEST_BESIDE
+
+
+def legend(series: Sequence[Line], levels: Sequence[Level] = ()) -> Html | None:
+    """Samples of lines with their names, where these do not stand beside them; levels are named in the chart."""
+    names = [*(each.name for each in series), *(each.name for each in levels)]
+    if len(names) < 2 or fits_beside(names):
+        return None
+    drawn = [
+        (
+            tag("path", d="M1 6H27", class_=f"line {colour(each.number)}", stroke_dasharray=dashes(each.number)),
+            each.name,
+        )
+        for each in series
+    ]
+    items = (
+        tag("li", tag("svg", mark, viewBox="0 0 28 12", class_="sample", aria_hidden="true"), name)
+        for mark, name in drawn
+    )
+    return tag("ul", *items, class_="key")
+
+
+def dashes(number: int) -> str | None:
+    """Neighbouring methods differ in dashes as well as in colour."""
+    return DASHES[(number + number // COLOURS) % len(DASHES)]
 
 
 def _level(area: Plot, level: Level) -> Html:
@@ -52,9 +90,8 @@ def _band(area: Plot, line: Line) -> Html:
 
 
 def _stroke(area: Plot, line: Line) -> Html:
-    dashes = DASHES[line.number // COLOURS % len(DASHES)]
     points = [(area.x(at), area.y(value)) for at, value in line.points]
-    return tag("path", d=path(points), class_=f"line {colour(line.number)}", stroke_dasharray=dashes)
+    return tag("path", d=path(points), class_=f"line {colour(line.number)}", stroke_dasharray=dashes(line.number))
 
 
 def _dot(area: Plot, line: Line, place: int) -> Html:

@@ -19,9 +19,9 @@ class Mark:
     tip: str
 
 
-def scatter(label: str, x: Axis, y: Axis, points: Sequence[Mark]) -> Html:
-    area = plot(x, y)
-    marks = [_shape(area.x(each.x), area.y(each.y), each, 3.6) for each in points]
+def scatter(label: str, x: Axis, y: Axis, points: Sequence[Mark], *, small: bool = False) -> Html:
+    area = plot(x, y, small=small)
+    marks = [_shape(area.x(each.x), area.y(each.y), each, 2.6 if small else 3.6) for each in points]
     if y.low < 0 < y.high:
         marks.insert(0, _zero(area))
     return framed(area, label, *marks)

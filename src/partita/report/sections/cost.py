@@ -2,14 +2,15 @@
 
 from statistics import fmean
 
-from ...formatting import byte_text, duration
+from ...formatting import byte_text, byte_unit, duration
 from ...runs.target import spent
 from ..charts.bars import Part, bars
 from ..charts.frame import colour
 from ..figure import Section, figure, grid, key, paragraph, section
 from ..markup import Html
+from ..method import Method
 from ..scale import axis
-from ..study import Method, Study
+from ..study import Study
 
 PLACE = 110
 TITLE = "Cost"
@@ -26,9 +27,11 @@ def _traffic(methods: list[Method]) -> Html:
     """Megabytes of a round by part of the network, summed over its participants."""
     found = {method.name: _groups(method) for method in methods}
     groups = list(dict.fromkeys(group for each in found.values() for group in each))
+    most = max((sum(down + up for down, up in each.values()) for each in found.values()), default=0.0)
+    unit, factor = byte_unit(most)
     parts = [
         [
-            Part((down + up) / 1e6, colour(number), f"{name}, {group}: {byte_text(down)} down, {byte_text(up)} up")
+            Part((down + up) / factor, colour(number), f"{name}, {group}: {byte_text(down)} down, {byte_text(up)} up")
             for number, group in enumerate(groups)
             for down, up in [each.get(group, (0, 0))]
         ]
@@ -40,10 +43,12 @@ def _traffic(methods: list[Method]) -> Html:
         for group, (down, up) in each.items()
     ]
     rows += [[name, "all", "0 B", "0 B"] for name, each in found.items() if not each]
-    x = axis("MB in a round", [0, *(sum(part.value for part in several) for several in parts)], most=5)
+    if not most:
+        return paragraph("Nothing is sent: these methods have no traffic.", class_="quiet")
+    x = axis(f"{unit} in a round", [0, *(sum(part.value for part in several) for several in parts)], most=5)
     note = "Mean of a round, all its participants together, down and up."
     legend = key([(colour(number), group) for number, group in enumerate(groups)])
-    chart = bars("Megabytes of a round by method", x, list(found), parts)
+    chart = bars(f"{unit} of a round by method", x, list(found), parts)
     return figure("Traffic of a round", chart, ["method", "part", "down", "up"], rows, note, legend=legend)
 
 

@@ -1,19 +1,21 @@
 """How did it get there? Scores over rounds and bytes, and what a target cost."""
 
+from dataclasses import replace
 from statistics import fmean, pstdev
 
 from ...evaluation.figures import Line
 from ...evaluation.metric import DECIMALS
 from ...evaluation.scores import HeldOut
 from ...evaluation.variants import Variant
-from ...formatting import NONE, byte_text, duration
+from ...formatting import NONE, byte_text, byte_unit, duration
 from ...runs.target import reached, spent
-from ..charts.lines import Level, lines
+from ..charts.lines import Level, legend, lines
 from ..figure import Section, figure, grid, html_table, paragraph, section
 from ..markup import Html, tag
+from ..method import Method, Replica
 from ..sampling import evenly, part_shown
 from ..scale import axis, score_axis, ticks, whole_axis
-from ..study import Method, Replica, Study
+from ..study import Study
 
 PLACE = 40
 MOST_POINTS = 60
@@ -81,7 +83,8 @@ def _over_rounds(study: Study, found: list[tuple[str, int, Curve]]) -> Html:
     if len(rounds) == 1:
         note += " Evaluated once; the setting evaluate_every says how often."
     chart = lines(f"Mean test {metric.name} over rounds", whole_axis("round", 0, last), y, series, levels)
-    return figure("Over rounds", chart, ["round", *known], rows, note.strip())
+    names = legend(series, levels)
+    return figure("Over rounds", chart, ["round", *known], rows, note.strip(), legend=names)
 
 
 def _levels(study: Study) -> list[Level]:
@@ -108,10 +111,13 @@ def _over_bytes(study: Study) -> Html:
             for (at, _, _), (x, y) in zip(found, points, strict=True)
         ]
     y = score_axis(metric, [value for each in series for _, value in each.points])
-    x = axis("MB", [0, *(at for each in series for at, _ in each.points)])
-    chart = lines(f"Mean test {metric.name} over megabytes sent", x, y, series)
+    most = max(at for each in series for at, _ in each.points)
+    unit, factor = byte_unit(1e6 * most)
+    series = [replace(each, points=[(1e6 * at / factor, value) for at, value in each.points]) for each in series]
+    x = axis(f"{unit} sent", [0, 1e6 * most / factor])
+    chart = lines(f"Mean test {metric.name} over {unit} sent", x, y, series)
     note = "All clients' traffic together, down and up. What sends nothing stands at zero."
-    return figure("Over traffic", chart, ["method", "round", "sent", metric.name], rows, note)
+    return figure("Over traffic", chart, ["method", "round", "sent", metric.name], rows, note, legend=legend(series))
 
 
 def _targets(study: Study) -> list[Html]:
@@ -145,4 +151,6 @@ def _cost(method: Method, target: float) -> str:
         return "not reached"
     seconds, traffic = fmean(each.seconds for each in costs), fmean(each.bytes for each in costs)
     some = "" if len(costs) == len(method.replicas) else f" ({len(costs)} of {len(method.replicas)} runs)"
-    return f"round {fmean(each.round for each in costs):.3g}, {duration(seconds)}, {byte_text(traffic)}{some}"
+    first, last = min(each.round for each in costs), max(each.round for each in costs)
+    when = f"round {first}" if first == last else f"rounds {first} to {last}"
+    return f"{when}, {duration(seconds)}, {byte_text(traffic)}{some}"

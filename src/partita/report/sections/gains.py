@@ -10,18 +10,18 @@ from ...evaluation.variants import Variant
 from ...formatting import NONE
 from ...runs.stored import StoredRun
 from ..charts.histogram import bins, histogram
-from ..charts.lines import lines
+from ..charts.lines import legend, lines
 from ..charts.scatter import Mark, scatter
 from ..charts.violin import Violin, violins
-from ..figure import Section, figure, grid, missing_baselines, section
+from ..figure import Section, figure, grid, missing_baselines, multiples, section
 from ..markup import Html, tag
+from ..method import Method
 from ..sampling import evenly, part_shown
-from ..scale import gain_axis, score_axis, size_axis, whole_axis
-from ..study import Method, Study
+from ..scale import count_axis, gain_axis, score_axis, size_axis, whole_axis
+from ..study import Study
 
 PLACE = 50
 MOST_POINTS = 400
-MOST_METHODS = 6
 MOST_RANKS = 60
 
 
@@ -29,20 +29,18 @@ def gains(study: Study) -> Section:
     if not any(method.summaries for method in study.methods):
         return section("gains", "Client by client", tag("p", "Nothing was evaluated yet.", class_="missing"))
     known = [name for name in study.references if any(method.over(name) for method in study.methods)]
-    parts = [_violins(study, name) for name in known]
+    parts, small = [_violins(study, name) for name in known], []
     if known:
         # What personalization is for is to beat the model that all share.
         reference = "global" if "global" in known else known[0]
         wanted = known if len(study.methods) == 1 else [reference]
-        shown = [method for method in study.methods if method.over(reference)][:MOST_METHODS]
-        parts += [_histogram(study, method, name) for method in shown for name in wanted if method.over(name)]
-        parts += [_scatter(study, method, reference) for method in shown]
+        shown = [method for method in study.methods if method.over(reference)]
+        small += [_histograms(study, shown, name) for name in wanted]
+        small.append(_scatters(study, shown, reference))
         parts += _gains_by_rank(study, reference)
-    content = [grid(*parts, *_changes(study), _scores_by_rank(study))]
+    content = [grid(*parts, *_changes(study), _scores_by_rank(study)), *small]
     if not known:
         content.append(missing_baselines("Gains over local training and over the global model need these baselines."))
-    elif len(study.methods) > MOST_METHODS:
-        content.append(tag("p", f"Histograms and scatters are of the first {MOST_METHODS} methods.", class_="quiet"))
     return section("gains", "Client by client", *content)
 
 
@@ -87,37 +85,61 @@ def _change(run: StoredRun, variant: Variant) -> tuple[float, ...]:
     return gain_over("before_local", run.scores(variant), run.scores("before_local"), run.metric).gains
 
 
-def _histogram(study: Study, method: Method, reference: str) -> Html:
-    values = method.gains_over(reference)
-    found = bins(values)
-    x = gain_axis(study.metric, [found[0].low, found[-1].high])
-    what = "clients" if len(method.replicas) == 1 else "clients (each seed counts)"
-    rows = [[f"{study.metric.change(each.low)} to {study.metric.change(each.high)}", str(each.count)] for each in found]
-    worse, total = method.hurt_count(reference)
-    note = f"{worse} of {total} are worse off, {values.count(0)} equal."
-    title = f"{method.name} over {reference}"
-    return figure(
-        title, histogram(f"{title}: how many clients gain how much", x, found, what), ["gain", what], rows, note
-    )
+def _histograms(study: Study, methods: Sequence[Method], reference: str) -> Html:
+    """One small histogram for each method, all with the same axes."""
+    known = {method.name: method.gains_over(reference) for method in methods if method.over(reference)}
+    every = [value for values in known.values() for value in values]
+    span = (min(every), max(every))
+    most = max(len(bins(values, span=span)) for values in known.values())
+    found = {name: bins(values, max(most, 6), span) for name, values in known.items()}
+    several = len(study.seeds) > 1
+    what = "clients (each seed counts)" if several else "clients"
+    x = gain_axis(study.metric, [each for some in found.values() for each in (some[0].low, some[-1].high)], most=4)
+    y = count_axis(what, (each.count for some in found.values() for each in some))
+    charts, rows = [], []
+    for method in methods:
+        if method.name not in found:
+            continue
+        label = f"{method.name} over {reference}: how many clients gain how much"
+        said = f"hurt: {method.hurt_text(reference)}, {known[method.name].count(0)} equal"
+        charts.append((method.name, said, histogram(label, x, found[method.name], what, y=y)))
+        rows += [
+            [method.name, f"{study.metric.change(each.low)} to {study.metric.change(each.high)}", str(each.count)]
+            for each in found[method.name]
+            if each.count
+        ]
+    return multiples(f"Gain over {reference}: how many clients", charts, ["method", "gain", what], rows)
 
 
-def _scatter(study: Study, method: Method, reference: str) -> Html:
-    what = f"{method.run.sample_counts[0]} samples"
-    found = [
-        (run.seed, run.record.name_of(client), gain, run.sample_counts[1][client])
-        for run, each in method.over(reference)
-        for client, gain in zip(each.clients, each.gains, strict=True)
-    ]
-    points, rows = [], []
-    for seed, name, gain, count in evenly(found, MOST_POINTS):
-        tip = f"client {name}, seed {seed}: {study.metric.change(gain)}, {count:,} {what}"
-        points.append(Mark(max(count, 1), gain, method.number, tip))
-        rows.append([name, str(seed), f"{count:,}", study.metric.change(gain)])
-    title = f"{method.name} over {reference}, by data size"
-    x, y = size_axis(what, [each.x for each in points]), gain_axis(study.metric, [0, *(each.y for each in points)])
-    note = ("A point for each client and seed. " + part_shown(MOST_POINTS, len(found), "points")).strip()
-    chart = scatter(f"{title}: gain against the number of {what}", x, y, points)
-    return figure(title, chart, ["client", "seed", what, "gain"], rows, note)
+def _scatters(study: Study, methods: Sequence[Method], reference: str) -> Html:
+    """One small scatter for each method, all with the same axes."""
+    what = f"{methods[0].run.sample_counts[0]} samples"
+    found = {
+        method.name: [
+            (run.seed, run.record.name_of(client), gain, run.sample_counts[1][client])
+            for run, each in method.over(reference)
+            for client, gain in zip(each.clients, each.gains, strict=True)
+        ]
+        for method in methods
+    }
+    limit = max(MOST_POINTS // len(methods), 60)
+    shown = {name: evenly(each, limit) for name, each in found.items()}
+    every = [point for each in shown.values() for point in each]
+    x = size_axis(what, [max(count, 1) for _, _, _, count in every], few=True)
+    y = gain_axis(study.metric, [0, *(gain for _, _, gain, _ in every)], most=5)
+    charts, rows = [], []
+    for method in methods:
+        marks = []
+        for seed, name, gain, count in shown[method.name]:
+            tip = f"client {name}, seed {seed}: {study.metric.change(gain)}, {count:,} {what}"
+            marks.append(Mark(max(count, 1), gain, method.number, tip))
+            rows.append([method.name, name, str(seed), f"{count:,}", study.metric.change(gain)])
+        label = f"{method.name} over {reference}: gain against the number of {what}"
+        charts.append((method.name, "", scatter(label, x, y, marks, small=True)))
+    total = max(map(len, found.values()))
+    note = ("A point for each client and seed. " + part_shown(limit, total, "points of a method")).strip()
+    titles = ["method", "client", "seed", what, "gain"]
+    return multiples(f"Gain over {reference}, by data size", charts, titles, rows, note)
 
 
 def _gains_by_rank(study: Study, reference: str) -> list[Html]:
@@ -149,7 +171,9 @@ def _gains_by_rank(study: Study, reference: str) -> list[Html]:
     title = f"Gain over {reference} by rank of the client"
     chart = lines(f"{title}, the least first", whole_axis("rank", 1, last), y, series)
     note = "Clients in ascending order of their mean gain over seeds; band: spread over seeds."
-    return [figure(title, chart, ["method", "rank", "client", "mean gain", "over seeds"], rows, note)]
+    return [
+        figure(title, chart, ["method", "rank", "client", "mean gain", "over seeds"], rows, note, legend=legend(series))
+    ]
 
 
 def _scores_by_rank(study: Study) -> Html:
@@ -183,4 +207,5 @@ def _scores_by_rank(study: Study) -> Html:
     note = "Clients from worst to best, ranked anew under each seed" + (
         "; band: spread over seeds." if len(study.seeds) > 1 else "."
     )
-    return figure("By rank of the client", chart, ["method", "rank", metric.name, "spread over seeds"], rows, note)
+    titles = ["method", "rank", metric.name, "spread over seeds"]
+    return figure("By rank of the client", chart, titles, rows, note, legend=legend(series))

@@ -2,11 +2,12 @@
 
 from statistics import fmean
 
+from ...evaluation.analyses.guard import hurt_said
 from ...formatting import plain
 from ..charts.bars import Part, bars
 from ..figure import Section, figure, grid, html_table, key, missing, paragraph, section
 from ..markup import Html
-from ..scale import axis
+from ..scale import axis, count_axis
 from ..study import Study
 
 PLACE = 70
@@ -27,8 +28,8 @@ def guard(study: Study) -> Section:
     rows = [
         [
             method.name,
-            f"{sum(value['hurt_before'] for value in values)} of {sum(len(value['clients']) for value in values)}",
-            f"{sum(value['hurt_after'] for value in values)} of {sum(len(value['clients']) for value in values)}",
+            hurt_said(*values, when="before"),
+            hurt_said(*values, when="after"),
             metric.text(fmean(value["macro_personal"] for value in values)),
             metric.text(fmean(value["macro_guarded"] for value in values)),
             metric.change(fmean(value["difference"] for value in values)),
@@ -49,7 +50,7 @@ def guard(study: Study) -> Section:
         for method, values in found
         for key, class_, said in (("hurt_before", "hurt", "without"), ("hurt_after", "c0", "with"))
     ]
-    x = axis("clients hurt", [0, *(part.value for several in parts for part in several)])
+    x = count_axis("clients hurt", (part.value for several in parts for part in several))
     words = paragraph(
         "For each client the guard takes its personal model, the global model or a mixture, whichever is best on the "
         "client's validation data; clients with few validation samples are drawn towards what is best for all. Hurt: "

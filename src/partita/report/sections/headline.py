@@ -1,35 +1,93 @@
-"""How good is it? One table with the floor and the baselines, and the same as a chart."""
+"""How good is it? The conclusion, then scores, baselines, gains and clients hurt of every method."""
 
-from statistics import fmean, pstdev
+from statistics import fmean
 
-from ...formatting import NONE, amount, byte_text
+from ...formatting import amount
+from ...simulation.left_out import left_out_text
 from ..charts.bars import Part, bars
 from ..charts.frame import colour
 from ..charts.intervals import Interval, intervals
-from ..figure import Section, figure, grid, html_table, missing_baselines, not_noted, paragraph, section
+from ..conclusion import conclusions
+from ..figure import Section, figure, grid, html_table, key, missing_baselines, not_noted, paragraph, section
 from ..markup import Html, join, tag
+from ..method import Method
+from ..results import result_rows, settings_of, titles
 from ..scale import axis, score_axis
-from ..study import Method, Study
+from ..study import Study
 
-PLACE = 20
+PLACE = 5
 
 
 def headline(study: Study) -> Section:
-    tested = [method for method in (*study.baselines, *study.methods) if method.summaries]
     if not any(method.summaries for method in study.methods):
         return section("headline", "Result", paragraph("Nothing was evaluated yet.", class_="missing"))
+    said = [paragraph(text, class_="conclusion") for text in conclusions(study)]
     cards = _cards(study, study.methods[0]) if len(study.methods) == 1 else Html()
-    titles, rows = _rows(study, tested)
-    shown = html_table(titles, rows, label=f"Test {study.metric.name} of each method", class_="headline")
+    parts = [content for part in study.by_clients for content in _part(study, part)]
     return section(
         "headline",
         "Result",
+        *said,
+        *_left_out(study),
         cards,
-        shown,
+        *parts,
         paragraph(_explained(study), class_="quiet"),
-        *_figures(study, tested),
         *_gaps(study),
     )
+
+
+def _left_out(study: Study) -> list[Html]:
+    """Clients whose rounds were dropped, of every run: no result without this."""
+    texts = [
+        f"{method.name}, seed {each.run.seed}: {text}"
+        for method in (*study.methods, *study.baselines)
+        for each in method.replicas
+        if (text := left_out_text(each.run.left_out))
+    ]
+    return [paragraph(text, class_="missing") for text in texts]
+
+
+def _part(study: Study, part: Study) -> list[Html]:
+    """One set of clients."""
+    several = len(study.by_clients) > 1
+    name = f"{part.data}, {amount(part.runs[0].record.clients, 'client')}"
+    label = f"Test {study.metric.name} of each method" + (f" on {name}" if several else "")
+    rows = [
+        [_cell(cell, best=place in row.best) if place else cell for place, cell in enumerate(row.cells)]
+        for row in result_rows(part)
+    ]
+    tested = [method for method in (*part.baselines, *part.methods) if method.summaries]
+    return [
+        *([tag("h3", name)] if several else []),
+        html_table(titles(part), rows, label=label, class_="headline"),
+        *_baselines(part),
+        *_figures(part, tested),
+    ]
+
+
+def _cell(text: str, *, best: bool) -> Html:
+    """A line may end before a bracket and nowhere else."""
+    before, bracket, after = text.partition(" (")
+    kept = [tag("span", before), *([" ", tag("span", f"({after}")] if bracket else [])]
+    return tag("strong", *kept, class_="best") if best else join(kept)
+
+
+def _baselines(study: Study) -> list[Html]:
+    """How each baseline was chosen, who is measured against it, and what to know of it."""
+    shown = [each for each in study.baselines if each.summaries]
+    if not shown:
+        return []
+    users = {
+        each.name: [method.name for method in study.methods if each.name in method.against.values()] for each in shown
+    }
+    everyone = [method.name for method in study.methods]
+    rows = [
+        [each.name, settings_of(each), "all" if users[each.name] == everyone else ", ".join(users[each.name])]
+        for each in shown
+    ]
+    table = html_table(["baseline", "settings", "measured against it"], rows, label="Baselines", class_="text")
+    notes = [tag("ul", join(tag("li", note) for note in study.remarks), class_="notes")] if study.remarks else []
+    return [tag("h3", "Baselines"), table, *notes]
 
 
 def _figures(study: Study, tested: list[Method]) -> list[Html]:
@@ -53,10 +111,10 @@ def _cards(study: Study, method: Method) -> Html:
         ),
     ]
     for name in study.references[:2]:
-        gain, (count, total) = method.mean_gain(name), method.hurt_count(name)
+        gain = method.mean_gain(name)
         if gain is not None:
             points = metric.change(gain) + ("" if metric.lower_is_better else " points")
-            cards.append((points, f"{count} of {total} worse off" + _per_seed(method), f"against {name}"))
+            cards.append((points, f"hurt: {method.hurt_text(name)}" + _per_seed(method), f"against {name}"))
     return tag(
         "div",
         *(
@@ -77,87 +135,22 @@ def _per_seed(method: Method) -> str:
     return " (over all seeds)" if len(method.summaries) > 1 else ""
 
 
-def _rows(study: Study, tested: list[Method]) -> tuple[list[str], list[list[str]]]:
-    metric = study.metric
-    many = any(len(method.summaries) > 1 for method in tested)
-    titles = ["method", "mean ± over clients", *(["± over seeds"] if many else []), "all samples", "worst decile"]
-    titles += [f"gain over {name}" for name in study.references]
-    titles += [f"hurt, against {name}" for name in study.references] + ["per round"]
-    rows = [floor] if (floor := _floor(study, len(titles), many)) else []
-    for method in tested:
-        summaries = method.summaries
-        macros = [each.macro for each in summaries]
-        row = [_named(method, study), metric.spread(fmean(macros), fmean(each.std for each in summaries))]
-        row += [metric.change(pstdev(macros)).lstrip("+") if len(macros) > 1 else NONE] if many else []
-        row += [
-            metric.text(fmean(each.micro for each in summaries)),
-            metric.text(fmean(each.worst_decile for each in summaries)),
-        ]
-        gains = [method.mean_gain(name) for name in study.references]
-        row += [NONE if gain is None else metric.change(gain) for gain in gains]
-        row += [_hurt(method, name) for name in study.references]
-        row.append(byte_text(fmean(each.run.bytes_per_round for each in method.replicas)))
-        rows.append(row)
-        rows += _newcomers(method, study, len(titles), many)
-    return titles, rows
-
-
-def _named(method: Method, study: Study) -> str:
-    marks = [] if method in study.methods else ["baseline"]
-    if not all(each.run.finished for each in method.replicas):
-        marks.append("not finished")
-    if any(each.run.record.oracle_validation for each in method.replicas):
-        marks.append("oracle")
-    return f"{method.name} ({', '.join(marks)})" if marks else method.name
-
-
-def _hurt(method: Method, reference: str) -> str:
-    count, total = method.hurt_count(reference)
-    return f"{count} of {total}" if total else NONE
-
-
-def _floor(study: Study, width: int, many: bool) -> list[str] | None:
-    """The row of the floor, on the clients that were tested; the score of all samples only if these are all clients."""
-    if not study.floors:
-        return None
-    metric, floors = study.metric, [each for _, each in study.floors]
-    row = ["floor", metric.spread(fmean(each.macro for each in floors), fmean(pstdev(each.others) for each in floors))]
-    known = [run.analyses["floor"] for run, _ in study.floors]
-    whole = [len(each.clients) for each in floors] == [len(value["clients"]) for value in known]
-    row += [*([NONE] if many else []), metric.text(fmean(value["micro"] for value in known)) if whole else NONE]
-    return row + [NONE] * (width - len(row))
-
-
-def _newcomers(method: Method, study: Study, width: int, many: bool) -> list[list[str]]:
-    found = [summary for each in method.tested if (summary := each.run.summaries(newcomers=True).get(each.variant))]
-    if not found:
-        return []
-    metric = study.metric
-    row = [
-        f"{method.name}, new clients",
-        metric.spread(fmean(each.macro for each in found), fmean(each.std for each in found)),
-    ]
-    row += [
-        *([NONE] if many else []),
-        metric.text(fmean(each.micro for each in found)),
-        metric.text(fmean(each.worst_decile for each in found)),
-    ]
-    return [row + [NONE] * (width - len(row))]
-
-
 def _explained(study: Study) -> str:
     unit = "" if study.metric.lower_is_better else " Gains are in points (of a hundred)."
     seeds = (
-        " With several seeds, values are means over them, and each client counts once for each seed."
+        " With several seeds, values are means over them with a 95 % interval (Student's), and each client counts once "
+        "for each seed."
         if len(study.seeds) > 1
         else ""
     )
     better = " Less is better." if study.metric.lower_is_better else ""
+    marked = " Bold: the best of its column among the methods, which test scores decide." if study.methods[1:] else ""
     return (
         "Floor: the best constant answer for each client. Mean and spread (standard deviation) are over clients, after "
-        "the last round that was evaluated; all samples: "
-        "of all clients' test samples together; worst decile: the mean of the worst tenth of clients. Gain: the mean "
-        f"over clients of the difference on the same client. Hurt: clients that are worse off.{unit}{seeds}{better}"
+        "the last round that was evaluated; all samples: of all clients' test samples together; worst decile: the mean "
+        "of the worst tenth of clients. Gain: the mean over clients of the difference on the same client. Hurt: "
+        "clients that are worse off, by however little; surely: the 95 % interval of the client's own gain, by the "
+        f"number of its test samples, is below zero.{unit}{seeds}{better}{marked}"
     )
 
 
@@ -181,18 +174,22 @@ def _means(study: Study, tested: list[Method]) -> Html:
 
 
 def _hurt_shares(study: Study, reference: str) -> Html:
-    """One bar for each method that is measured against the reference."""
-    counts = [(method.name, *found) for method in study.methods if (found := method.hurt_count(reference))[1]]
-    parts = [
-        [Part(100 * count / total, "hurt", f"{name}: {count} of {total} are worse off than with {reference}")]
-        for name, count, total in counts
-    ]
-    rows = [[name, f"{count} of {total}", f"{100 * count / total:.0f} %"] for name, count, total in counts]
-    x = axis("% of clients", [0, 100])
+    """A bar for each method that is measured against the reference: surely and perhaps hurt."""
+    names, parts, rows = [], [], []
+    for method in study.methods:
+        count, total = method.hurt_count(reference)
+        if not total:
+            continue
+        surely = method.surely_count(reference) or 0
+        tip = f"{method.name} against {reference}: hurt {method.hurt_text(reference)}"
+        names.append(method.name)
+        parts.append([Part(100 * surely / total, "hurt", tip), Part(100 * (count - surely) / total, "perhaps", tip)])
+        rows.append([method.name, method.hurt_text(reference), f"{100 * count / total:.0f} %"])
+    legend = key([("hurt", "surely hurt"), ("perhaps", "perhaps")])
     title = f"Clients hurt, against {reference}"
-    chart = bars(f"{title}: share by method", x, [name for name, _, _ in counts], parts)
+    chart = bars(f"{title}: share by method", axis("% of clients", [0, 100]), names, parts)
     note = "Clients whose test score is below that of the baseline."
-    return figure(title, chart, ["method", "hurt", "share"], rows, note)
+    return figure(title, chart, ["method", "hurt", "share"], rows, note, legend=legend)
 
 
 def _gaps(study: Study) -> list[Html]:

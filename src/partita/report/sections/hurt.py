@@ -4,7 +4,8 @@ from ...evaluation.scores import tenth
 from ...formatting import NONE
 from ..figure import Section, details, html_table, missing_baselines, section
 from ..markup import Html, tag
-from ..study import Method, Study
+from ..method import Method
+from ..study import Study
 
 PLACE = 60
 MOST_ROWS = 200
@@ -25,8 +26,7 @@ def _shares(study: Study, tested: list[Method]) -> list[Html]:
     for method in tested:
         row = [method.name]
         for name in study.references:
-            count, total = method.hurt_count(name)
-            row.append(f"{count} of {total} ({100 * count / total:.0f} %)" if total else NONE)
+            row.append(method.hurt_text(name) if method.over(name) else NONE)
         rows.append(row)
     titles = ["method", *(f"worse than {name}" for name in study.references)]
     lists = [_list(study, name) for name in study.references if any(method.over(name) for method in tested)]
@@ -36,7 +36,7 @@ def _shares(study: Study, tested: list[Method]) -> list[Html]:
 def _list(study: Study, reference: str) -> Html:
     metric = study.metric
     found = [
-        (gain, method.name, run, client, score, other)
+        (gain, method.name, run, client, score, other, each.verdict(client))
         for method in study.methods
         for run, each in method.over(reference)
         for hurt in [frozenset(each.hurt)]
@@ -53,11 +53,12 @@ def _list(study: Study, reference: str) -> Html:
             metric.text(score),
             metric.text(other),
             metric.change(gain),
+            verdict,
         ]
-        for gain, name, run, client, score, other in found[:MOST_ROWS]
+        for gain, name, run, client, score, other, verdict in found[:MOST_ROWS]
     ]
     more = f"; the {MOST_ROWS} that lose most" if len(found) > MOST_ROWS else ""
-    titles = ["client", "method", "seed", "test samples", "score", reference, "change"]
+    titles = ["client", "method", "seed", "test samples", "score", reference, "change", "hurt"]
     return details(f"Who is worse than {reference} ({len(found):,}{more})", titles, rows)
 
 

@@ -14,7 +14,8 @@ from ..study import Study
 PLACE = 80
 MOST_CELLS = 2400
 MOST_CLIENTS = 60
-MOST_CLASSES = 100
+MOST_CLASSES = 50
+"""Of more labels, several in succession share a row."""
 ROLES = ("train", "validation", "test")
 TITLE = "Labels over clients"
 
@@ -31,7 +32,7 @@ def labels(study: Study) -> Section | None:
 
 
 def _cells(found: dict[str, Any], name_of: Callable[[int], str]) -> Html:
-    """All roles together; classes beyond the commonest are put into one row."""
+    """All roles together."""
     counts = [
         [sum(roles) for roles in zip(*rows, strict=True)] for rows in zip(*(found[role] for role in ROLES), strict=True)
     ]
@@ -51,6 +52,8 @@ def _cells(found: dict[str, Any], name_of: Callable[[int], str]) -> Html:
         for row, name in enumerate(names)
     ]
     note = "The darker, the more samples (training, validation and test). "
+    if len(names) < found["classes"]:
+        note += f"Of {found['classes']:,} labels, {-(-found['classes'] // len(names))} in succession share a row. "
     note += part_shown(len(places), len(folded), "clients")
     rows = [
         [clients[column], *(str(folded[place][row]) for row in range(len(names)))]
@@ -63,12 +66,11 @@ def _cells(found: dict[str, Any], name_of: Callable[[int], str]) -> Html:
 
 
 def _folded(classes: int, counts: Sequence[Sequence[int]]) -> tuple[list[str], list[list[int]]]:
-    totals = [sum(row[label] for row in counts) for label in range(classes)]
-    if classes <= MOST_CLASSES:
-        return [str(label) for label in range(classes)], [list(row) for row in counts]
-    kept = sorted(sorted(range(classes), key=lambda label: -totals[label])[: MOST_CLASSES - 1])
-    folded = [[*(row[label] for label in kept), sum(row) - sum(row[label] for label in kept)] for row in counts]
-    return [*map(str, kept), "others"], folded
+    """Names and counts of the rows: of one label each, or of several in succession."""
+    step = -(-classes // MOST_CLASSES)
+    starts = range(0, classes, step)
+    names = [str(at) if step == 1 else f"{at} to {min(at + step, classes) - 1}" for at in starts]
+    return names, [[sum(row[at : at + step]) for at in starts] for row in counts]
 
 
 def _sizes(found: dict[str, Any]) -> Html:

@@ -10,7 +10,7 @@ from ..figure import Section, paragraph, section
 from ..markup import Html, join, tag
 from ..study import Study
 
-PLACE = 10
+PLACE = 15
 
 
 def overview(study: Study) -> Section:
@@ -82,7 +82,7 @@ def _name(setting: object) -> str:
 
 
 def _notes(study: Study) -> list[Html]:
-    notes = [*study.notes, *_sampled(study)]
+    notes = [*study.notes, *map(str, study.passed_over), *_sampled(study)]
     return [tag("ul", join(tag("li", note) for note in notes), class_="notes")] if notes else []
 
 

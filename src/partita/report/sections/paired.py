@@ -1,15 +1,15 @@
 """Is one method better than another? Differences on the same clients and seeds, with intervals and tests."""
 
-from ...errors import PartitaError
 from ...evaluation.comparison import Comparison, Difference, compare
 from ...formatting import NONE
-from ...runs.scores import pooled
 from ..charts.frame import colour
 from ..charts.intervals import Interval, intervals
 from ..figure import Section, figure, paragraph, section
 from ..markup import Html, join, tag
+from ..method import Method
+from ..results import named
 from ..scale import axis
-from ..study import Method, Study
+from ..study import Study
 
 PLACE = 30
 FIRST = ("fedavg", "local")
@@ -18,26 +18,26 @@ FIRST = ("fedavg", "local")
 
 def paired(study: Study) -> Section | None:
     """None where there is only one method."""
-    done = [method for method in study.methods if all(each.run.finished and each.last for each in method.replicas)]
     if len(study.methods) < 2:
         return None
+    parts = study.by_clients
+    content = [each for part in parts for each in ([tag("h3", part.data)] if len(parts) > 1 else []) + _part(part)]
+    return section("paired", "Differences between methods", *content)
+
+
+def _part(study: Study) -> list[Html]:
+    """The methods on one set of clients."""
+    done = [method for method in study.methods if all(each.run.finished and each.last for each in method.replicas)]
     against = next((method for name in FIRST for method in done if method.name == name), done[0] if done else None)
-    alike = [method for method in done if against and _same_clients(method, against)]
-    if against is None or len(alike) < 2:
+    if against is None or len(done) < 2:
         text = "Fewer than two of these methods are finished on the same clients and seeds."
-        return section("paired", "Differences between methods", paragraph(text, class_="missing"))
-    try:
-        scores = {method.name: pooled(each.run for each in method.replicas) for method in alike}
-    except PartitaError as problem:
-        return section("paired", "Differences between methods", paragraph(str(problem), class_="missing"))
-    made = compare(scores, baseline=against.name, lower_is_better=study.metric.lower_is_better)
-    return section("paired", "Differences between methods", *_shown(study, made, {each.name: each for each in alike}))
-
-
-def _same_clients(one: Method, other: Method) -> bool:
-    clients = {each.run.seed: each.run.record.fingerprint for each in other.replicas}
-    common = [each.run for each in one.replicas if each.run.seed in clients]
-    return bool(common) and all(each.record.fingerprint == clients[each.seed] for each in common)
+        return [paragraph(text, class_="missing")]
+    made = compare(
+        {method.name: method.scores for method in done if method.scores.keys() & against.scores.keys()},
+        baseline=against.name,
+        lower_is_better=study.metric.lower_is_better,
+    )
+    return _shown(study, made, {each.name: each for each in done})
 
 
 def _shown(study: Study, made: Comparison, methods: dict[str, Method]) -> list[Html]:
@@ -46,7 +46,8 @@ def _shown(study: Study, made: Comparison, methods: dict[str, Method]) -> list[H
     def row(each: Difference) -> list[str]:
         within = f"[{', '.join(map(said, each.interval))}]" if each.interval else NONE
         tested = ["<0.001" if p < 0.001 else f"{p:.3f}" for p in (each.p, each.corrected)]
-        return [each.method, said(each.mean), within, *tested, f"{each.wins} / {each.ties} / {each.losses}"]
+        name = named(methods[each.method])
+        return [name, said(each.mean), within, *tested, f"{each.wins} / {each.ties} / {each.losses}"]
 
     rows = [row(each) for each in made.differences]
     level = f"{100 * made.level:g} %"

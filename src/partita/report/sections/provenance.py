@@ -1,10 +1,13 @@
 """Where do the numbers come from? Settings, data, machine, versions and status of every run."""
 
 import json
+import os
 from collections.abc import Iterator, Mapping
+from urllib.parse import quote
 
 from ...formatting import NONE
 from ...runs.stored import StoredRun
+from .. import REPORT
 from ..figure import Section, html_table, section
 from ..markup import Html, tag
 from ..study import Study
@@ -21,7 +24,7 @@ def provenance(study: Study) -> Section:
             f"{each.run.done} of {each.run.record.rounds}",
             _chosen(study, each.run),
             str(each.run.record.started)[:16].replace("T", " "),
-            str(each.run.folder),
+            _link(study, each.run),
         ]
         for method in study.methods
         for each in method.replicas
@@ -29,6 +32,14 @@ def provenance(study: Study) -> Section:
     titles = ["method", "seed", "status", "rounds", "best round on validation data", "started (UTC)", "folder"]
     shown = [_settings(method.name, method.run) for method in study.methods]
     return section("provenance", "Configuration and provenance", html_table(titles, rows, label="Runs"), *shown)
+
+
+def _link(study: Study, run: StoredRun) -> str:
+    """The folder, as a link to the run's own report if there is one."""
+    own = run.folder / REPORT
+    if study.place is None or run.folder == study.place or not own.is_file():
+        return str(run.folder)
+    return tag("a", str(run.folder), href=quote(os.path.relpath(own, study.place)))
 
 
 def _chosen(study: Study, run: StoredRun) -> str:

@@ -1,4 +1,4 @@
-"""How many cores may this process use? Those it is bound to, and no more than the quota of its container."""
+"""How many cores may this process use? Those in its CPU affinity, limited by its container's quota."""
 
 import math
 import os
@@ -10,7 +10,7 @@ ROOT = Path("/")
 
 
 def cores(root: Path = ROOT) -> int:
-    """At least 1. A quota of half a core counts as one, of one and a half as two."""
+    """The number of cores, at least 1. A quota is rounded up: half a core counts as one."""
     bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min([bound, *map(math.ceil, _quotas(root))]))
 

@@ -32,13 +32,13 @@ class _Worker:
     process: BaseProcess
     connection: Connection
     setup: Message | None
-    """What a worker that was not forked is sent first."""
+    """The setup, to be sent first to a spawned worker."""
     state: Message | None = None
-    """The server's state that it has."""
+    """The server's state that the worker has."""
     job: Message | None = None
-    """What it is doing."""
+    """The job it is working on."""
     attempts: int = 0
-    """How often that job was begun."""
+    """How often that job was started."""
     proven: bool = False
     """Whether it has answered before."""
 
@@ -164,7 +164,7 @@ class Pool:
         return results
 
     def _replace(self, worker: _Worker, state: Message) -> None:
-        """A worker died: another one takes its place and does its job."""
+        """Replace a worker that died, and give its job to the new one."""
         worker.process.join()
         code = worker.process.exitcode or 0
         if code > 0 and not worker.proven:
@@ -188,9 +188,9 @@ class Pool:
 
 @contextmanager
 def _main_module_hidden() -> Iterator[None]:
-    """A new process imports the main module of this one, as what it would run again if it is a plain script.
+    """Keep a spawned process from importing the main module, because that would run a plain script again.
 
-    Nothing of it is needed: what the experiment uses of it travels with the setup.
+    The module is not needed: whatever the experiment uses from it is sent with the setup.
     """
     main = sys.modules["__main__"]
     sys.modules["__main__"] = types.ModuleType("__main__")

@@ -1,4 +1,4 @@
-"""When must Ctrl-C wait? While processes are started, and while they are ended."""
+"""When are SIGINT and SIGTERM delayed or ignored? While worker processes start and end."""
 
 import signal
 import threading
@@ -10,9 +10,9 @@ KINDS = signal.SIGINT, signal.SIGTERM
 
 @contextmanager
 def signals_held_back() -> Iterator[None]:
-    """SIGINT and SIGTERM arrive afterwards. A process that is started within begins without them.
+    """Delay SIGINT and SIGTERM until the context ends. A process that is started inside starts with them blocked.
 
-    Windows has no such thing; there they arrive at once.
+    Windows cannot block signals; there they arrive at once.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield
@@ -26,10 +26,10 @@ def signals_held_back() -> Iterator[None]:
 
 @contextmanager
 def signals_ignored() -> Iterator[None]:
-    """A second Ctrl-C has no effect. Only the main thread can see to that, and only it is interrupted."""
+    """Ignore SIGINT and SIGTERM. Only the main thread can set handlers, and only it is interrupted."""
     handlers = {kind: signal.getsignal(kind) for kind in KINDS}
     if threading.current_thread() is not threading.main_thread() or None in handlers.values():
-        # A handler that is not Python's could not be put back.
+        # A handler that was not set from Python cannot be restored.
         yield
         return
     try:
@@ -42,7 +42,7 @@ def signals_ignored() -> Iterator[None]:
 
 
 def as_worker() -> None:
-    """Ctrl-C reaches all processes of a terminal; the parent ends its workers."""
+    """Ignore Ctrl-C in a worker: it reaches all processes of a terminal, and the parent ends its workers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if hasattr(signal, "pthread_sigmask"):

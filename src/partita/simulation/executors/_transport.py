@@ -1,7 +1,7 @@
 """How do objects get from one process to another? As a block of bytes, in a pipe or, if it is large, in shared memory.
 
-A block holds the bytes of all tensors, then the pickle of everything else, then where the pickle begins. A large block
-is in a file without a name: both processes map it, and it is gone with the last of them, however they end.
+A block holds the bytes of all tensors, then the pickle of everything else, then the offset of the pickle. A large block
+is in an unnamed file that both processes map. The system frees it when both have closed it, even if they are killed.
 """
 
 import io
@@ -10,7 +10,8 @@ import os
 import pickle
 import sys
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle, send_handle
@@ -24,26 +25,26 @@ from torch import Tensor
 from ...errors import PartitaError
 
 ALIGNMENT = 64
-"""Where a tensor begins decides which instructions work on it, and so the last bits of a result."""
+"""The alignment of tensors. It affects which instructions are used, and so the last bits of a result."""
 SMALL = 1 << 16
-"""Bytes up to which a block goes through the pipe: a file costs more than a copy."""
+"""Blocks of at most this many bytes go through the pipe, because a file costs more than a copy."""
 OFFSET = 8
-"""Bytes at the end of a block that say where its pickle begins."""
+"""The size in bytes of the pickle's offset at the end of a block."""
 Places = dict[tuple[object, ...], tuple[int, tuple[int, ...], torch.dtype]]
-"""By what identifies a tensor in this process: its offset, shape and type."""
+"""By the identity of a tensor in this process: its offset, shape and type."""
 
 
 @dataclass(frozen=True, eq=False)
 class Message:
-    """An object on its way. It may be sent several times, until it is closed."""
+    """A packed object. It can be sent several times, until it is closed."""
 
     size: int
     content: bytes | IO[bytes]
     places: Places = field(repr=False)
-    """Where each tensor is in the block. Known to the sender alone."""
+    """Where each tensor is in the block. Only the sender knows this."""
 
     def send(self, connection: Connection, receiver: int) -> None:
-        """To the process with the id `receiver`, at the other end of the connection."""
+        """Send to the process with the id `receiver` at the other end of the connection."""
         if isinstance(self.content, bytes):
             connection.send(self.content)
             return
@@ -60,7 +61,7 @@ class Message:
 
 
 def receive(connection: Connection) -> Tensor:
-    """The block of a message. What the receiver writes to it stays its own."""
+    """The block of a message. Changes that the receiver makes to it are not seen by the sender."""
     content: bytes | int = connection.recv()
     if isinstance(content, bytes):
         return copied(content)
@@ -69,10 +70,11 @@ def receive(connection: Connection) -> Tensor:
 
 
 def pack(thing: object, *, code: bool = False, known: Message | None = None) -> Message:
-    """With `code`, functions that a module does not name travel too. Tensors that `known` holds do not travel again."""
+    """Pack an object, without the tensors in `known`. With `code`, functions that cannot be imported are included."""
     pickled = io.BytesIO()
     pickler = (_CodePickler if code else _Pickler)(pickled, known.places if known else {})
-    pickler.dump(thing)
+    with _one_main_module():
+        pickler.dump(thing)
     offset = sum(map(_padded, pickler.tensors))
     end = pickled.getvalue() + offset.to_bytes(OFFSET, "little")
     size = offset + len(end)
@@ -82,13 +84,13 @@ def pack(thing: object, *, code: bool = False, known: Message | None = None) -> 
     file = _file_without_name()
     try:
         for tensor in pickler.tensors:
-            # Written, not mapped: where there is no room that is an error and no signal, and no page is cleared.
+            # Written, not mapped: without space, writing raises an error, and a mapping would crash the process.
             file.write(_bytes(tensor).numpy().data)
             file.write(bytes(_padded(tensor) - tensor.nbytes))
         file.write(end)
         file.flush()
     except OSError as problem:
-        # Closing it tries to write what is left, once more.
+        # Closing it tries once more to write what is left.
         with suppress(OSError):
             file.close()
         raise PartitaError(
@@ -102,14 +104,29 @@ def pack(thing: object, *, code: bool = False, known: Message | None = None) -> 
 
 
 def unpack(block: Tensor, known: Tensor | None = None) -> Any:
-    """The object that was packed. `known` is the block of the message whose tensors did not travel again."""
+    """Unpack an object. `known` is the block of the message whose tensors were not sent again."""
     content = block.numpy().data
     offset = int.from_bytes(content[-OFFSET:], "little")
     return _Unpickler(io.BytesIO(content[offset:-OFFSET]), block, known).load()
 
 
+@contextmanager
+def _one_main_module() -> Iterator[None]:
+    """Hide the second name of the main module, `__mp_main__`, under which multiprocessing registers it.
+
+    Pickle finds objects such as `torch.contiguous_format` in the first module that imports torch. In a script that is
+    the main module, which a worker does not have.
+    """
+    alias = sys.modules.pop("__mp_main__", None)
+    try:
+        yield
+    finally:
+        if alias is not None:
+            sys.modules["__mp_main__"] = alias
+
+
 def _file_without_name() -> IO[bytes]:
-    """In memory where the system has such files, else among temporary ones."""
+    """An unnamed file in memory if the system supports it, otherwise a temporary file."""
     if hasattr(os, "memfd_create"):
         with suppress(OSError):
             return open(os.memfd_create("partita"), "w+b")
@@ -125,7 +142,7 @@ def _mapped(descriptor: int, size: int) -> Tensor:
 
 
 def copied(content: bytes | memoryview) -> Tensor:
-    """In memory of torch, which is aligned."""
+    """The bytes in memory that torch allocated, which is aligned."""
     block = torch.empty(len(content), dtype=torch.uint8)
     block.numpy().data[:] = content
     return block
@@ -150,7 +167,7 @@ else:
 
 
 class _SettingAside:
-    """A pickler that sets tensors aside, each once."""
+    """A pickler that collects tensors separately, each once."""
 
     def __init__(self, target: BinaryIO, known: Places) -> None:
         # The mixed-in picklers have no constructor in common that types know of.
@@ -161,7 +178,7 @@ class _SettingAside:
         self._offset = 0
 
     def persistent_id(self, thing: object) -> object:
-        # A tensor of another kind is pickled as torch does it.
+        # Tensors of other kinds are pickled by torch.
         if type(thing) is not Tensor or thing.layout is not torch.strided or thing.device.type != "cpu":
             return None
         key = (thing.data_ptr(), tuple(thing.shape), thing.stride(), thing.dtype, thing.is_conj(), thing.is_neg())
@@ -206,5 +223,5 @@ def _bytes(tensor: Tensor) -> Tensor:
     if not tensor.numel():
         return torch.empty(0, dtype=torch.uint8)
     flat = tensor.resolve_conj().resolve_neg().contiguous().reshape(-1)
-    # A single number may claim any stride.
+    # A tensor of one entry may have any stride.
     return (flat if flat.stride(0) == 1 else flat.clone(memory_format=torch.contiguous_format)).view(torch.uint8)

@@ -26,7 +26,7 @@ from ._transport import Message, pack, receive, unpack
 
 @dataclass(frozen=True)
 class Numerics:
-    """The settings of torch that decide numbers, which a process that is not forked must be told."""
+    """Torch settings that affect numbers. A spawned process does not inherit them."""
 
     dtype: torch.dtype
     matmul_precision: str
@@ -44,7 +44,7 @@ class Numerics:
         torch.set_default_dtype(self.dtype)
         torch.set_float32_matmul_precision(self.matmul_precision)
         if self.deterministic:
-            # Even to turn this off takes a second of imports.
+            # Not called otherwise: even turning it off costs a second of imports.
             torch.use_deterministic_algorithms(True)
 
 
@@ -62,7 +62,7 @@ class Failure:
         return cls(_pickled(problem), summary, traceback.format_exc())
 
     def problem(self) -> BaseException:
-        """The exception itself, caused by the worker's traceback; one that cannot travel is told in words."""
+        """The exception, with the worker's traceback as its cause. If it cannot be pickled, a message replaces it."""
         try:
             problem: BaseException = pickle.loads(self.pickled)
         except Exception:
@@ -72,7 +72,7 @@ class Failure:
 
 
 def pack_setup(setup: Setup, known: Message | None = None) -> Message:
-    """For a worker that is not forked. Tensors that `known` holds do not travel again."""
+    """Pack the setup for a spawned worker. Tensors that `known` holds are not packed again."""
     try:
         return pack((setup, Numerics.here()), code=True, known=known)
     except PartitaError:
@@ -85,10 +85,10 @@ def pack_setup(setup: Setup, known: Message | None = None) -> Message:
 
 
 def work(connection: Connection, setup: Setup | None) -> None:
-    """The life of a worker. It answers each order with results, or with what went wrong.
+    """The main loop of a worker. It answers each order with results or an exception.
 
-    An order is the names of the messages that follow: the job, and before it the server's state and the setup where
-    the worker does not have them.
+    An order lists the messages that follow: the job, preceded by the server's state and the setup if the worker does
+    not have them yet.
     """
     as_worker()
     parent = multiprocessing.parent_process()
@@ -150,13 +150,13 @@ def unpack_setup(block: Tensor, known: Tensor | None = None) -> Setup:
 
 
 def _leave_with(sentinel: int) -> None:
-    """No worker outlives the process that started it, whatever became of that."""
+    """End this worker when the process that started it has ended, for whatever reason."""
     wait([sentinel])
     os._exit(1)
 
 
 def _pickled(problem: BaseException) -> bytes:
-    """Its class may be one that only the main module of the user has; then its definition travels too."""
+    """Pack a failure. The definition of its class is included if it exists only in the user's main module."""
     dumps: tuple[Callable[[Any], bytes], ...] = (pickle.dumps, cloudpickle.dumps)
     for dump in dumps:
         with suppress(Exception):

@@ -14,7 +14,7 @@ from ..setup import Setup
 
 @dataclass(frozen=True)
 class Inline:
-    """No other process is started."""
+    """Carries out jobs in this process; no other process is started."""
 
     @contextmanager
     def open(self, setup: Setup) -> Iterator[CarryOut]:
@@ -27,13 +27,13 @@ class Inline:
 
 
 def inline() -> Executor:
-    """This process alone."""
+    """Do all work in this process."""
     return Inline()
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """The number of threads decides the order of sums, and so the last bits of a result."""
+    """Use one thread: the number of threads affects the order of sums, and so the last bits of a result."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

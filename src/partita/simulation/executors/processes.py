@@ -45,7 +45,7 @@ def processes(*, workers: int | None = None, start: Start | None = None) -> Exec
 
 
 def workers_of_machine() -> int:
-    """One for each core that this process may use, or as PARTITA_WORKERS says."""
+    """One for each core that this process may use, or the value of PARTITA_WORKERS."""
     told = os.environ.get("PARTITA_WORKERS", "")
     if told:
         if not told.isdigit() or not int(told):
@@ -55,6 +55,6 @@ def workers_of_machine() -> int:
 
 
 def _usual_start() -> Start:
-    """A fork is quick, but safe on Linux alone. Whoever told multiprocessing to spawn is heard."""
+    """Fork is fast, but safe only on Linux. It is not used if multiprocessing was set to spawn."""
     told = multiprocessing.get_start_method(allow_none=True)
     return "fork" if sys.platform == "linux" and told != "spawn" else "spawn"

@@ -95,7 +95,7 @@ def test_charts_of_labels_and_analyses_name_clients(tmp_path: Path) -> None:
             "cka_std": [None],
             "matrix": [[1.0, 0.5], [0.5, 1.0]],
         },
-        "embedding": {"x": [0.0, 1.0], "y": [0.0, 1.0], "label": [10, 2], "client": [1, 2]},
+        "embedding": {"x": [0.0, 1.0] * 15, "y": [0.0, 1.0] * 15, "label": [10, 2] * 15, "client": [1, 2] * 15},
     }
     long = "a name that is far too long for the edge of a chart"
     folder = write_run(tmp_path / "run", {1: [0.5, 0.6, 0.7]}, names=["ada", "bob", long], analyses=analyses)

@@ -10,9 +10,9 @@ from typing import TextIO
 import numpy as np
 import numpy.typing as npt
 
-from ...errors import PartitaError, unknown
-from ..arrays import reading
-from ._files import read_bytes
+from ..errors import PartitaError, unknown
+from .arrays import reading
+from .sources._files import read_bytes
 
 Rows = Iterator[tuple[int, list[str]]]
 """The number of the line, and the values of the columns asked for."""

@@ -1,0 +1,78 @@
+"""The command that gives a new client a model."""
+
+import json
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..evaluation.metric import Metric
+from . import terminal
+from .options import AsJson, Folder, Trust, use_one_thread
+
+
+class Start(str, Enum):
+    """From where a personal part begins."""
+
+    initial = "initial"
+    mean = "mean"
+    nearest = "nearest"
+
+
+def onboard(
+    run: Folder,
+    data: Annotated[Path, typer.Option(help="The new client's samples with labels: .npz, .csv or pictures.")],
+    models: Annotated[Path, typer.Option(help="A new folder for its model.")],
+    name: Annotated[str, typer.Option(help="The name of the new client.")] = "new",
+    test: Annotated[Path | None, typer.Option(help="More samples with labels, to score the model on.")] = None,
+    start: Annotated[
+        Start,
+        typer.Option(help="Where the personal part begins: as at first, the others' mean, or the best of theirs."),
+    ] = Start.mean,
+    epochs: Annotated[int, typer.Option(help="Epochs of training.", min=0)] = 20,
+    lr: Annotated[float, typer.Option(help="The learning rate.", min=0)] = 0.05,
+    label_column: Annotated[str, typer.Option(help="The column of a table that has the labels.")] = "label",
+    force: Annotated[bool, typer.Option("--force", help="Replace models that are there.")] = False,
+    trust: Trust = False,
+    as_json: AsJson = False,
+) -> None:
+    """Give a client that was not there a model: train the personal part on its samples, with all else frozen.
+
+    The guard chooses between it and the global model. What is written is as from `partita export --models`.
+
+    Examples:
+
+    partita onboard runs/fedper-digits-1 --data dora.npz --name dora --models models/dora
+
+    partita onboard runs/fedper-digits-1 --data dora.csv --test later.csv --start nearest --models models/dora
+    """
+    from ..core.optimizers import SGD
+    from ..evaluation.onboarding import Onboarding
+    from ..serving.loaded import load
+    from ..serving.onboard import onboard as join, write_newcomer
+
+    use_one_thread()
+    loaded = load(run, trust=trust)
+    settings = Onboarding(start=start.value, epochs=epochs, optimizer=SGD(lr))
+    made = join(loaded, name, data, test=test, settings=settings, label_column=label_column)
+    folder = write_newcomer(loaded, made, models, force=force)
+    if as_json:
+        about = made.model.about
+        print(
+            json.dumps(
+                {
+                    "client": name,
+                    "folder": str(folder),
+                    "samples": made.samples,
+                    "weight": about.weight,
+                    "score": made.score,
+                }
+            )
+        )
+        return
+    terminal.say(f"{name}: {made.samples} samples; {made.model.about}.")
+    if made.score is not None:
+        metric = loaded.stored.record.metric
+        terminal.say(f"test {metric} {Metric(metric).text(made.score)}")
+    terminal.tell(str(folder))

@@ -1,0 +1,64 @@
+"""Is what a client made of its round sound? Finite, and no larger than a model can take."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from ..errors import DivergedError
+from ..tensors import Tensors
+from .algorithm import Trained
+from .client import Client
+from .server import Update
+
+
+def check_sound(trained: Trained, client: Client, max_norm: float | None = None) -> None:
+    """Refuses an update or a state that is not finite or too large, before it touches anything.
+
+    An update is measured by the norm of what changed since the download. Without `max_norm` it may be as large as its
+    square can be told in the precision of the network: beyond that, the next pass through the network overflows.
+    """
+    norm = update_norm(trained.update, client.received)
+    limit = _largest(trained.update.values) if max_norm is None else max_norm
+    if not norm <= limit:
+        raise DivergedError(
+            f"The update of client {client.id} in round {client.moment.round + 1} has a norm of {norm:.3g}; "
+            + ("it must be finite" if max_norm is None else f"at most {max_norm:g} is allowed (max_update_norm)")
+            + ". Lower the learning rate, clip the gradient, or look for samples that are far too large."
+        )
+    for name, tensor in trained.own.items():
+        if tensor.is_floating_point() and not finite(tensor):
+            raise DivergedError(
+                f"The tensor {name} that client {client.id} keeps is not finite after round {client.moment.round + 1}. "
+                "Lower the learning rate, clip the gradient, or look for samples that are far too large."
+            )
+
+
+def finite(tensor: Tensor) -> bool:
+    """Whether all entries are finite. Their sum tells in one pass, unless it overflows."""
+    return math.isfinite(tensor.detach().sum()) or bool(torch.isfinite(tensor).all())
+
+
+def update_norm(update: Update, received: Tensors) -> float:
+    """The norm of all that an update changes; what was not received counts with its values."""
+    squares = 0.0
+    for name, value in update.values.items():
+        if not value.is_floating_point():
+            continue
+        old, mask = received.get(name), (update.mask or {}).get(name)
+        change = value - old.to(value.device) if old is not None and old.shape == value.shape else value
+        if mask is not None:
+            # What an entry holds that was not sent means nothing.
+            change = change.masked_fill(~mask, 0.0)
+        squares += float(torch.linalg.vector_norm(change, dtype=torch.float64)) ** 2
+    return math.sqrt(squares)
+
+
+def _largest(values: Tensors) -> float:
+    """Half precision is aggregated in single precision at least."""
+    kinds = [_precision(value) for value in values.values() if value.is_floating_point()]
+    return math.sqrt(min(torch.finfo(kind).max for kind in kinds)) if kinds else math.inf
+
+
+def _precision(value: Tensor) -> torch.dtype:
+    return torch.float64 if value.dtype == torch.float64 else torch.float32

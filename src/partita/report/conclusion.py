@@ -1,0 +1,107 @@
+"""What follows from the runs? A sentence: which method, by how much, how surely, and whom it hurts."""
+
+from ..evaluation.comparison import Difference, compare
+from ..formatting import amount
+from .method import Method
+from .study import Study
+
+
+def conclusions(study: Study) -> list[str]:
+    """One for each set of clients, with the name of the data where there are several."""
+    parts = study.by_clients
+    found = [(part.data, _conclusion(part)) for part in parts]
+    return [f"{data}: {text}" if len(parts) > 1 else text for data, text in found if text]
+
+
+def best_method(study: Study) -> Method | None:
+    """The finished method with the best mean over clients and seeds, on the terms that most share."""
+    known = [method for method in study.methods if method.finished and method.summaries and not _oracle(method)]
+    return max(known, key=lambda method: study.metric.gain(method.mean, 0.0)) if known else None
+
+
+def _conclusion(study: Study) -> str | None:
+    best = best_method(study)
+    if best is None:
+        return None
+    rivals = [each for each in (*study.baselines, *study.methods) if each is not best and _serves(best, each)]
+    said = f"{best.name} reaches {study.metric.text(best.mean)} in the mean over clients"
+    if len(study.methods) > 1:
+        said = f"Of {len(study.methods)} methods {best.name} is best: {study.metric.text(best.mean)} over clients"
+    if not rivals:
+        return f"{said}; there is no baseline to compare it with."
+    rival = max(rivals, key=lambda each: study.metric.gain(each.mean, 0.0))
+    difference = _difference(study, best, rival)
+    lead = f"{_against(study, difference, rival)}{_next(study, best)}"
+    return f"{said}, {lead}; {_harm(study, best)}.{_caveats(study, best)}"
+
+
+def _serves(best: Method, other: Method) -> bool:
+    """Whether a method is a baseline of the best one."""
+    return other.name in best.against.values() and bool(other.summaries)
+
+
+def _difference(study: Study, one: Method, other: Method) -> Difference | None:
+    if not one.scores.keys() & other.scores.keys():
+        return None
+    scores = {"one": one.scores, "other": other.scores}
+    made = compare(scores, baseline="other", lower_is_better=study.metric.lower_is_better)
+    return made.differences[0]
+
+
+def _against(study: Study, difference: Difference | None, rival: Method) -> str:
+    name = f"the best baseline, {rival.name} ({study.metric.text(rival.mean)})"
+    if difference is None:
+        return f"which cannot be paired with {name}"
+    sign = -1 if study.metric.lower_is_better else 1
+    by = study.metric.change(sign * difference.mean)
+    if difference.interval is None:
+        return f"{by} against {name}, of one client and seed"
+    low, high = sorted(sign * end for end in difference.interval)
+    within = f"95 % interval {study.metric.change(low)} to {study.metric.change(high)}, {_sample(difference)}"
+    if low > 0:
+        return f"surely better than {name}: {by} ({within})"
+    if high < 0:
+        return f"surely worse than {name}: {by} ({within})"
+    return f"not surely different from {name}: {by} ({within})"
+
+
+def _sample(difference: Difference) -> str:
+    seeds = "one seed" if difference.seeds == 1 else f"{difference.seeds} seeds"
+    return f"{amount(difference.clients, 'client')}, {seeds}"
+
+
+def _next(study: Study, best: Method) -> str:
+    """The lead over the next method."""
+    others = [each for each in study.methods if each is not best and each.finished and each.summaries]
+    others = [each for each in others if not _oracle(each) and not _serves(best, each)]
+    if not others:
+        return ""
+    second = max(others, key=lambda each: study.metric.gain(each.mean, 0.0))
+    found = _difference(study, best, second)
+    if found is None or found.interval is None:
+        return ""
+    sign = -1 if study.metric.lower_is_better else 1
+    sure = "surely" if min(sign * end for end in found.interval) > 0 else "not surely"
+    return f", and {sure} ahead of the next, {second.name} ({study.metric.change(sign * found.mean)})"
+
+
+def _harm(study: Study, best: Method) -> str:
+    said = [f"{best.hurt_text(name)} against {name}" for name in study.references if best.over(name)]
+    what = "clients hurt" if len(study.seeds) == 1 else "clients and seeds hurt"
+    return f"{what}: {', '.join(said)}" if said else "whom it hurts is not known without baselines"
+
+
+def _caveats(study: Study, best: Method) -> str:
+    used = [each for each in study.baselines if each.name in best.against.values()]
+    found = []
+    if any("not tuned" in each.choice for each in used):
+        found.append("The baselines are not tuned.")
+    if best.marks:
+        found.append(f"It is not on equal terms with the others: {', '.join(best.marks)}.")
+    if study.remarks:
+        found.append("Read the remarks on the baselines.")
+    return "".join(f" {each}" for each in found)
+
+
+def _oracle(method: Method) -> bool:
+    return any(each.run.record.oracle_validation for each in method.replicas)

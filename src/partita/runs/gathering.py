@@ -1,0 +1,69 @@
+"""Which runs are looked at? Those that folders hold; what is damaged, unfinished or there twice is named instead."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import PartitaError
+from .folders import runs_in
+from .grouping import group_key
+from .stored import StoredRun, read_run
+
+
+@dataclass(frozen=True)
+class PassedOver:
+    folder: Path
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.folder} is left out: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Gathered:
+    runs: tuple[StoredRun, ...]
+    passed_over: tuple[PassedOver, ...]
+
+
+def gather(folders: Sequence[Path], *, finished: bool = False) -> Gathered:
+    """Read the runs that folders are or hold. Every one of them is among the runs or named as left out.
+
+    Runs that are not done are left out if `finished` asks for it, or if another seed of the same settings is done. If
+    nothing is left, the first reason is an error.
+    """
+    paths = runs_in(folders)
+    read: list[StoredRun] = []
+    passed_over: list[PassedOver] = []
+    problem: PartitaError | None = None
+    for path in paths:
+        try:
+            read.append(read_run(path))
+        except PartitaError as found:
+            problem = problem or found
+            passed_over.append(PassedOver(path, str(found)))
+    done = {group_key(run) for run in read if run.finished}
+    kept: dict[tuple[str, int], StoredRun] = {}
+    runs: list[StoredRun] = []
+    for run in read:
+        key = group_key(run), run.seed
+        if not run.finished and (finished or key[0] in done):
+            passed_over.append(PassedOver(run.folder, f"it is not done ({run.record.status}). {_resume(run)}"))
+        elif run.finished and key in kept and _is_copy(run, kept[key]):
+            passed_over.append(PassedOver(run.folder, f"it has the settings, seed and scores of {kept[key].folder}."))
+        else:
+            kept.setdefault(key, run)
+            runs.append(run)
+    if not runs:
+        raise problem or PartitaError(
+            f"{passed_over[0].folder} is not done. Continue it with: partita resume {passed_over[0].folder}"
+        )
+    return Gathered(tuple(runs), tuple(passed_over))
+
+
+def _is_copy(run: StoredRun, other: StoredRun) -> bool:
+    same = all(getattr(run.record, key) == getattr(other.record, key) for key in ("metric", "variant", "fingerprint"))
+    return other.finished and same and run.scores() == other.scores()
+
+
+def _resume(run: StoredRun) -> str:
+    return f"Continue it with: partita resume {run.folder}"

@@ -1,0 +1,34 @@
+"""Which tables has a run's database?"""
+
+from dataclasses import fields
+
+from ..evaluation.scores import Record
+from ..simulation.left_out import LeftOut
+from ..simulation.traffic import Traffic
+
+SCHEMA = """
+CREATE TABLE record (key TEXT PRIMARY KEY, value TEXT NOT NULL, checksum TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE analyses (name TEXT PRIMARY KEY, value TEXT NOT NULL, checksum TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE division (manifest BLOB NOT NULL, checksum TEXT NOT NULL);
+CREATE TABLE rounds (stage TEXT, round INTEGER, seconds REAL, participants INTEGER, PRIMARY KEY (stage, round));
+CREATE TABLE metrics (
+    stage TEXT, round INTEGER, client INTEGER, variant TEXT, role TEXT, count INTEGER, correct INTEGER, loss REAL
+);
+CREATE TABLE traffic (stage TEXT, round INTEGER, client INTEGER, "group" TEXT, down INTEGER, up INTEGER);
+CREATE TABLE left_out (stage TEXT, round INTEGER, client INTEGER, name TEXT, in_a_row INTEGER, problem TEXT);
+CREATE TABLE commits (stage TEXT, round INTEGER, states INTEGER NOT NULL, checksum TEXT NOT NULL,
+    PRIMARY KEY (stage, round));
+CREATE TABLE states (stage TEXT, client INTEGER, round INTEGER NOT NULL, parts INTEGER NOT NULL,
+    PRIMARY KEY (stage, client));
+CREATE TABLE parts (stage TEXT, client INTEGER, part INTEGER, bytes BLOB NOT NULL, checksum TEXT NOT NULL,
+    PRIMARY KEY (stage, client, part));
+CREATE INDEX metrics_by_round ON metrics (stage, round);
+CREATE INDEX traffic_by_round ON traffic (stage, round);
+"""
+NUMBERS = {
+    "rounds": ("round", "seconds", "participants"),
+    "metrics": tuple(each.name for each in fields(Record)),
+    "traffic": tuple(each.name for each in fields(Traffic)),
+    "left_out": tuple(each.name for each in fields(LeftOut)),
+}
+"""Tables of numbers, and their columns beside the stage."""

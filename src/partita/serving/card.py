@@ -1,0 +1,202 @@
+"""What does a folder of models say of itself? A card: what it is, how it was made, how good it is."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from importlib.metadata import version
+from typing import Any
+
+from ..evaluation.metric import Metric
+from ..evaluation.variants import VARIANTS, Variant
+from ..formatting import MINUS
+from ..runs.gains import gains_of
+from .loaded import LoadedRun
+
+MOST_CLASSES, MOST_CLIENTS = 50, 20
+"""So many are listed in the text; the JSON has all."""
+
+
+def card_of(
+    run: LoadedRun,
+    which: Variant | None,
+    clients: Mapping[str, dict[str, Any]],
+    personal: Sequence[str],
+    tensors: Sequence[str],
+    licence: str | None,
+) -> dict[str, Any]:
+    """All that is known of the models, as JSON can hold it, without the files."""
+    record, data = run.stored.record, run.experiment.data
+    algorithm = run.population.algorithm
+    return {
+        "format": 1,
+        "partita": version("partita"),
+        "method": {
+            "label": record.label,
+            "settings": record.experiment["algorithm"],
+            "predicts": algorithm.predict is not None,
+        },
+        "network": record.experiment["model"],
+        "facts": run.facts(0),
+        "groups": {name: list(names) for name, names in run.population.task.network.groups.items()},
+        "buffers": run.experiment.buffers,
+        "variant": which or record.variant,
+        "kind": data.kind,
+        "metric": record.metric,
+        "inputs": run.inputs.as_dict(),
+        "classes": [] if data.kind != "classification" else list(run.class_names),
+        "licence": licence,
+        "run": {
+            "folder": run.folder.name,
+            "rounds": run.stored.done,
+            "seed": record.seed,
+            "started": record.started,
+            "ended": record.ended,
+            "partita": record.partita,
+            "environment": record.environment,
+            "oracle_validation": record.oracle_validation,
+        },
+        "data": {"name": record.data, "origin": record.origin, "fingerprint": record.fingerprint},
+        "scores": _scores(run, which),
+        "personal": list(personal),
+        "tensors": list(tensors),
+        "clients": dict(clients),
+    }
+
+
+def _scores(run: LoadedRun, which: Variant | None) -> dict[str, Any]:
+    """The summary over clients on test data, the floor and the baselines."""
+    stored = run.stored
+    summary = stored.summaries().get(which or stored.record.variant)
+    guard = stored.analyses.get("guard") if which is None else None
+    return {
+        "round": stored.last,
+        "test": asdict(summary) if summary else None,
+        "guarded": {"macro": guard["macro_guarded"], "hurt": guard["hurt_after"]} if guard else None,
+        "compared": [
+            {"with": gain.over, "macro": gain.macro, "gain": gain.mean, "hurt": len(gain.hurt)}
+            for gain in gains_of(stored)
+        ]
+        if which in (None, stored.record.variant)
+        else [],
+    }
+
+
+def client_scores(run: LoadedRun, which: Variant | None, number: int) -> dict[str, Any]:
+    """A client's test score: of its personal model, and of what the guard chose."""
+    stored = run.stored
+    variant = which or stored.record.variant
+    found = [
+        each
+        for each in stored.records
+        if (each.client, each.round, each.variant, each.role) == (number, stored.last, variant, "test") and each.count
+    ]
+    if not found:
+        return {"score": None}
+    record = found[0]
+    guard = stored.analyses.get("guard") if which is None else None
+    guarded = dict(zip(guard["clients"], guard["guarded"], strict=True)).get(number) if guard else None
+    own = {"test": record.score, "count": record.count, "correct": record.correct, "loss": record.loss}
+    return {"score": {**own, **({} if guarded is None else {"guarded": guarded})}}
+
+
+def card_text(card: Mapping[str, Any]) -> str:
+    """The card in Markdown."""
+    run, data, scores, metric = card["run"], card["data"], card["scores"], Metric(card["metric"])
+    lines = [
+        f"# {_plain(card['method']['label'])} on {_plain(data['name'])}",
+        "",
+        f"Models of {len(card['clients'])} clients, {VARIANTS[card['variant']]}, by personalized federated learning "
+        f"({_plain(card['method']['label'])}, {run['rounds']} rounds, seed {run['seed']}), written by partita "
+        f"{card['partita']} from the run `{_plain(run['folder'])}`.",
+        "",
+        f"- Network: `{_plain(card['network']['name'])}`",
+        f"- Licence: {_plain(card['licence'] or 'not stated')}",
+        f"- Inputs: {_inputs_text(card['inputs'])}",
+        f"- Outputs: {_outputs_text(card)}",
+        f"- Personal tensors: {', '.join(f'`{_plain(name)}`' for name in card['personal']) or 'none'}",
+        f"- Data: {_plain(data['name'])}, divided by {_plain(_split(data['origin']))}; fingerprint "
+        f"`{data['fingerprint'][:16]}`",
+    ]
+    if run["oracle_validation"]:
+        lines.append("- Test data were handed out as validation data: compare with no other result.")
+    lines += ["", "## Scores", ""]
+    if scores["test"]:
+        test = scores["test"]
+        lines += [
+            f"Test {metric.name} after round {scores['round']}, mean ± spread over {test['clients']} clients: "
+            f"{metric.spread(test['macro'], test['std'])}; worst tenth of the clients: "
+            f"{metric.text(test['worst_decile'])}.",
+            "",
+        ]
+    if scores["guarded"]:
+        lines += [f"With what the guard chose for each client: {metric.text(scores['guarded']['macro'])}.", ""]
+    if scores["compared"]:
+        lines += [f"| compared with | its {metric.name} | gain | clients hurt |", "|---|---|---|---|"]
+        lines += [
+            f"| {_plain(each['with'])} | {metric.text(each['macro'])} | "
+            f"{metric.change(each['gain']).replace(MINUS, '-')} | {each['hurt']} |"
+            for each in scores["compared"]
+        ]
+        lines.append("")
+    lines += [
+        "## Use",
+        "",
+        "```python",
+        "import partita",
+        "",
+        'models = partita.load_exported("THIS FOLDER")',
+        f"model = models.model({next(iter(card['clients']))!r})",
+        "labels, probabilities = model.predict(inputs)",
+        "```",
+        "",
+        "`shared.safetensors` holds what clients have in common, `clients/` what each has of its own, `card.json` all "
+        "of this and the SHA-256 of every file.",
+        "",
+        "## Files",
+        "",
+        *(
+            f"- `{_plain(name)}`, {entry['bytes']:,} bytes"
+            for name, entry in list(card["files"].items())[:MOST_CLIENTS]
+        ),
+    ]
+    if (more := len(card["files"]) - MOST_CLIENTS) > 0:
+        lines.append(f"- and {more} more")
+    return "\n".join(lines) + "\n"
+
+
+def _inputs_text(inputs: Mapping[str, Any]) -> str:
+    if inputs["texts"] is not None:
+        return (
+            f"texts, of which {inputs['shape'][0]} {'characters' if inputs['texts']['characters'] else 'words'} count"
+        )
+    shape = " x ".join(map(str, inputs["shape"])) or "one"
+    return f"batches of {shape} {inputs['type']}" + (" (scaled to 0..1)" if inputs["type"] == "bytes" else "")
+
+
+def _outputs_text(card: Mapping[str, Any]) -> str:
+    if card["kind"] == "regression":
+        return "numbers"
+    if card["kind"] == "next_word":
+        return "the next word"
+    classes = [_plain(name) for name in card["classes"]]
+    more = f" and {len(classes) - MOST_CLASSES} more" if len(classes) > MOST_CLASSES else ""
+    return f"{len(classes)} classes: {', '.join(classes[:MOST_CLASSES])}{more}"
+
+
+def _split(origin: Mapping[str, Any]) -> str:
+    split = origin.get("split")
+    if not isinstance(split, Mapping):
+        return "hand"
+    settings = ", ".join(f"{key} {value}" for key, value in split.items() if key != "name")
+    return f"{split.get('name')}" + (f" ({settings})" if settings else "")
+
+
+def _plain(text: object) -> str:
+    """Other people's text, in one line, without what Markdown or HTML would read as its own."""
+    kept = "".join(" " if character in "\r\n\t" else character for character in str(text))
+    for mark in "\\`*_[]<>|#":
+        kept = (
+            kept.replace(mark, "\\" + mark)
+            if mark not in "<>"
+            else kept.replace(mark, "&lt;" if mark == "<" else "&gt;")
+        )
+    return kept

@@ -1,0 +1,175 @@
+"""How does a client that was not there join a finished run? It gets its personal part, and files like the others."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..core.algorithm import enter
+from ..core.client import Client
+from ..core.samples import Samples
+from ..core.task import Task
+from ..errors import PartitaError
+from ..evaluation.onboarding import (
+    Donors,
+    Onboarding,
+    answers,
+    donors_of,
+    guarded_weight,
+    onboard as train_personal_part,
+    sums,
+    usual_weight,
+)
+from ..evaluation.population import ClientModels
+from ..evaluation.scores import record_of
+from ..prediction.clients import assemble
+from ..prediction.model import About, Answering, ClientModel
+from ..tensors import Tensors
+from .answers import class_of
+from .export import Exported, common_weights, write_models
+from .loaded import LoadedRun
+from .questions import Questions, read_questions
+
+NEW = -1
+"""The number of a client that the run does not have."""
+VALIDATION = 0.2
+
+
+@dataclass(frozen=True, eq=False)
+class Newcomer:
+    """A client that was not there, with its model."""
+
+    model: ClientModel
+    exported: Exported
+    samples: int
+    """How many it learned from."""
+    score: float | None
+    """On the test file, where there is one."""
+
+
+def onboard(
+    run: LoadedRun,
+    name: str,
+    data: Path | Questions,
+    *,
+    test: Path | None = None,
+    settings: Onboarding | None = None,
+    validation: float = VALIDATION,
+    label_column: str = "label",
+) -> Newcomer:
+    """Train the personal part of a new client on labelled samples; the shared part stays as it is.
+
+    The share `validation` of the samples, rounded down, is held out for the guard.
+    """
+    if name in run.clients:
+        raise PartitaError(f"{run.folder} has a client called {name!r} already. Choose another name.")
+    if not 0 <= validation < 1:
+        raise PartitaError(f"A share of {validation} for validation: it must be at least 0 and below 1.")
+    settings = settings or Onboarding()
+    asked = read_questions(data, run.inputs, label_column) if isinstance(data, Path) else data
+    classes, targets = _targets(run, asked, data if isinstance(data, Path) else "The request")
+    facts, task = _network(run, len(classes))
+    samples = Samples(run.inputs(asked.inputs), targets)
+    order = torch.randperm(len(samples), generator=torch.Generator().manual_seed(run.experiment.seed))
+    held = int(validation * len(samples) + 1e-9)
+    models = _models(run, task, samples.take(order[held:]), samples.take(order[:held]))
+    donors: Donors = donors_of(run.population, settings)
+    tensors = train_personal_part(models, donors, settings)
+    own = Answering(task, tensors, models.algorithm if models.algorithm.predict else None)
+    weight, common = _guarded(run, models, tensors, task)
+    about = About(name, NEW, run.stored.record.label, run.stored.record.variant, weight, models.client.moment)
+    model = assemble(own, about, run.inputs, classes, common if about.guarded else None)
+    score = None if test is None else _score(run, model, models, read_questions(test, run.inputs, label_column), test)
+    told: dict[str, Any] = {
+        "onboarded": {"samples": len(samples), "start": settings.start, "epochs": settings.epochs},
+        "score": None if score is None else {"test" if weight is None else "guarded": score},
+    }
+    exported = Exported(name, NEW, own, weight, common if about.guarded else None, facts, classes, told)
+    return Newcomer(model, exported, len(samples), score)
+
+
+def write_newcomer(run: LoadedRun, newcomer: Newcomer, folder: Path, *, force: bool = False) -> Path:
+    """Write a new client's model as `partita export` writes those of the run."""
+    write_models(run, folder, [newcomer.exported], force=force)
+    return folder
+
+
+def _targets(run: LoadedRun, asked: Questions, path: Path | str) -> tuple[tuple[str, ...], Tensor]:
+    """The classes that the client tells apart, and the right answers by their numbers."""
+    if asked.answers is None:
+        raise PartitaError(f"{path} has no labels. Give them as y of an .npz file, or as a column: --label-column.")
+    data = run.experiment.data
+    if data.kind == "regression":
+        try:
+            return (), torch.tensor([float(each) for each in asked.answers], dtype=torch.get_default_dtype())
+        except ValueError as problem:
+            raise PartitaError(f"{path}: a label is not a number: {problem}.") from None
+    if data.kind == "next_word":
+        raise PartitaError("A new client of a run that predicts words cannot be onboarded from a file yet.")
+    names = run.class_names
+    labels = [names.index(class_of(each, names)) for each in asked.answers]
+    known = sorted(set(labels)) if data.label_sets else list(range(len(names)))
+    return tuple(names[label] for label in known), torch.tensor([known.index(label) for label in labels])
+
+
+def _network(run: LoadedRun, classes: int) -> tuple[dict[str, Any], Task]:
+    """The network of a client with so many classes."""
+    facts = run.facts(0)
+    if "classes" in facts and run.experiment.data.kind == "classification":
+        facts["classes"] = classes
+    given = {name: tuple(fact) if isinstance(fact, list) else fact for name, fact in facts.items()}
+    return facts, run.setup.tasks.of(given)
+
+
+def _models(run: LoadedRun, task: Task, train: Samples, validation: Samples) -> ClientModels:
+    setup, first = run.setup, run.population[0]
+    moment = first.client.moment
+    client = Client(
+        NEW,
+        task,
+        train.alone(task.layout, task.device),
+        validation.alone(task.layout, task.device),
+        moment,
+        run.experiment.batching,
+        received=task.place(setup.download(run.state, NEW, moment)),
+    )
+    return replace(first, client=enter(setup.algorithm, client), test=train.take(slice(0)))
+
+
+def _guarded(
+    run: LoadedRun, models: ClientModels, tensors: Tensors, task: Task
+) -> tuple[float | None, Answering | None]:
+    """What the guard chooses for the new client, and the global network; nothing where there is none."""
+    weights = common_weights(run)
+    if weights is None or {n: t.shape for n, t in weights.items()} != {n: t.shape for n, t in task.weights.items()}:
+        return None, None
+    common = Answering(task, weights)
+    moment = models.client.moment
+    weight = guarded_weight(
+        models,
+        lambda inputs: answers(models, tensors, inputs),
+        lambda inputs: common.outputs(inputs, NEW, moment),
+        run.experiment.data.kind,
+        usual_weight(list(run.weights.values())),
+    )
+    return weight, common
+
+
+def _score(run: LoadedRun, model: ClientModel, models: ClientModels, asked: Questions, path: Path) -> float:
+    if asked.answers is None:
+        raise PartitaError(f"{path} has no labels.")
+    names: Sequence[str] = run.class_names
+    if run.experiment.data.kind == "regression":
+        targets = torch.tensor([float(each) for each in asked.answers], dtype=torch.get_default_dtype())
+    else:
+        # A class that the client did not have is -1: no answer is right.
+        places = {label: place for place, label in enumerate(model.classes)}
+        targets = torch.tensor([places.get(class_of(each, names), -1) for each in asked.answers])
+    if run.experiment.data.kind == "classification":
+        outputs = model.outputs(run.inputs(asked.inputs))
+        return float((outputs.argmax(1) == targets).double().mean())
+    measured = sums(models, Samples(run.inputs(asked.inputs), targets), lambda inputs: model.outputs(inputs))
+    return record_of(measured, 0, NEW).score

@@ -1,0 +1,127 @@
+"""What is served? Runs and exported folders by name. Their models are loaded when they are first asked for."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import Tensor
+
+from ..errors import PartitaError, unknown
+from ..runs.database import DATABASE
+from ..runs.folders import find_runs
+from ..serving.loaded import CARD
+from ..serving.questions import Questions
+from .batches import Inquiry, answers
+from .cache import Cache
+from .entries import Entry, ExportedEntry, RunEntry
+from .held import Held
+from .served import Served
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """Prepared inputs for the model of a client, or for the global one."""
+
+    run: str
+    client: str | None
+    inputs: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Answered:
+    """Logits, and the model that gave them."""
+
+    held: Held
+    outputs: Tensor
+
+
+class Catalogue:
+    """All that is served. What loads or asks models must be called from one thread."""
+
+    def __init__(self, entries: Sequence[Entry], budget: int) -> None:
+        self.entries = {entry.name: entry for entry in entries}
+        self._served: dict[str, Served] = {}
+        self.parts: Cache[tuple[str, str | None], Held] = Cache(
+            lambda key: self.served(key[0]).load(key[1]), lambda held: held.bytes, budget
+        )
+
+    def need_usable(self) -> None:
+        """At least one of them must be; what is wrong with the others is told where they are listed."""
+        problems = []
+        for entry in self.entries.values():
+            try:
+                entry.facts()
+                return
+            except PartitaError as problem:
+                problems.append(str(problem))
+        raise PartitaError(problems[0])
+
+    def entry(self, name: str | None) -> Entry:
+        """By its name; where there is only one, that."""
+        if name is None and len(self.entries) == 1:
+            return next(iter(self.entries.values()))
+        if name is None:
+            raise PartitaError(f"There are {len(self.entries)} runs: name one of them as run.")
+        if name not in self.entries:
+            raise PartitaError(unknown("run", name, self.entries))
+        return self.entries[name]
+
+    def served(self, name: str) -> Served:
+        """With its models loaded."""
+        if name not in self._served:
+            self._served[name] = Served(self.entries[name].models())
+        return self._served[name]
+
+    def ready(self, name: str) -> Served | None:
+        """Without loading anything, so from any thread."""
+        return self._served.get(name)
+
+    def onboard(self, run: str, client: str, samples: Questions) -> Held:
+        """Give a client that was not there a model, which is served from then on, until the server stops."""
+        served = self.served(run)
+        served.add(client, self.entries[run].onboard(served.models, client, samples))
+        return self.parts[run, client]
+
+    def answer(self, questions: Sequence[Question]) -> list[Answered | Exception]:
+        """All questions, those of one run together."""
+        found: dict[int, Answered | Exception] = {}
+        by_run: dict[str, dict[int, Inquiry]] = {}
+        for at, question in enumerate(questions):
+            try:
+                held = self.parts[question.run, question.client]
+            except PartitaError as problem:
+                # The part of this client cannot be read; others can.
+                found[at] = problem
+            else:
+                by_run.setdefault(question.run, {})[at] = Inquiry(held, question.inputs)
+        for run, asked in by_run.items():
+            served = self.served(run)
+            outputs = answers(list(asked.values()), served.shared, served.common, served.inputs.kind)
+            for (at, inquiry), given in zip(asked.items(), outputs, strict=True):
+                found[at] = Answered(inquiry.held, given)
+        return [found[at] for at in range(len(questions))]
+
+
+def find_entries(paths: Sequence[Path], *, trust: bool = False) -> list[Entry]:
+    """The runs and exported folders that paths are or hold, each by a short name."""
+    found: dict[Path, str] = {}
+    for path in paths:
+        if not path.is_dir():
+            raise PartitaError(f"{path} is not a folder. Give a run, exported models, or a folder that holds them.")
+        if (path / DATABASE).exists() or (path / CARD).exists():
+            found[path] = Path(os.path.abspath(path)).name
+            continue
+        inside = [*find_runs(path), *(card.parent for card in sorted(path.rglob(CARD)))]
+        found |= {each: each.relative_to(path).as_posix() for each in inside}
+    if not found:
+        raise PartitaError(
+            f"No runs and no exported models in {', '.join(map(str, paths))}. Make a run with: partita run"
+        )
+    names = list(found.values())
+    return [
+        (RunEntry if (path / DATABASE).exists() else ExportedEntry)(
+            name if names.count(name) == 1 else str(path), path, trust
+        )
+        for path, name in found.items()
+    ]

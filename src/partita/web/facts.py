@@ -1,0 +1,43 @@
+"""What is told of a client? What was stored with its run; nothing is computed from data."""
+
+from collections.abc import Mapping
+
+from ..runs.gains import named_baselines
+from ..runs.stored import StoredRun
+
+
+class ClientFacts:
+    """Of each client: its label counts, and its score beside the floor, local training and the global model."""
+
+    def __init__(self, run: StoredRun) -> None:
+        self._run = run
+        labels, floor, guard = (run.analyses.get(name) for name in ("labels", "floor", "guard"))
+        self._labels: Mapping[int, list[int]] = (
+            dict(zip(labels["clients"], labels["train"], strict=True)) if labels else {}
+        )
+        named = named_baselines(run, {}).found
+        self._scores: dict[str, Mapping[int, float]] = {"personal": run.scores()}
+        if guard:
+            self._scores["guarded"] = dict(zip(guard["clients"], guard["guarded"], strict=True))
+        for name in ("global", "local"):
+            if name in named:
+                self._scores[name] = named[name].run.scores(named[name].variant)
+        if floor:
+            self._scores["floor"] = dict(zip(floor["clients"], floor["score"], strict=True))
+
+    def score(self, client: int) -> float | None:
+        """That of the personal model."""
+        return self._scores["personal"].get(client)
+
+    def samples(self, client: int) -> int | None:
+        """For training, where it was counted."""
+        counts = self._labels.get(client)
+        return sum(counts) if counts is not None else None
+
+    def counts(self, client: int) -> list[int] | None:
+        """Training samples by label."""
+        return self._labels.get(client)
+
+    def scores(self, client: int) -> dict[str, float]:
+        """By name: personal, guarded, global, local, floor, as far as they were measured."""
+        return {name: known[client] for name, known in self._scores.items() if client in known}

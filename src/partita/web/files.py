@@ -1,0 +1,30 @@
+"""Which files make the page? Those in the folder `page`, sent as they are, with a policy that lets nothing else in."""
+
+from importlib.resources import files
+
+from fastapi import FastAPI, HTTPException, Response
+from fastapi.responses import HTMLResponse
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+SAFE = {"Content-Security-Policy": POLICY, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
+PAGE = {
+    "page.css": "text/css",
+    **dict.fromkeys(("page.js", "api.js", "charts.js", "inputs.js", "picture.js"), "text/javascript"),
+}
+
+
+def add_page(app: FastAPI) -> None:
+    place = files(__package__).joinpath("page")
+
+    @app.get("/", include_in_schema=False)
+    async def page() -> HTMLResponse:
+        return HTMLResponse(place.joinpath("index.html").read_text(encoding="utf-8"), headers=SAFE)
+
+    @app.get("/page/{name}", include_in_schema=False)
+    async def page_file(name: str) -> Response:
+        if name not in PAGE:
+            raise HTTPException(404, "There is no such file.")
+        return Response(place.joinpath(name).read_bytes(), media_type=PAGE[name], headers=SAFE)

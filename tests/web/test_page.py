@@ -1,0 +1,183 @@
+"""The page in Chromium, by clicking through it, on a server of its own process; and how that process ends."""
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from browser import CHROMIUM, Browser, browser
+from web.serving import serving
+
+TOKEN = "a-token-of-many-letters"
+# A white square of one pixel.
+PICTURE = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mP8/x8AAwMCAO+ip1sAAAAASUVORK5CYII="
+)
+
+
+@pytest.fixture(scope="module")
+def shown() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("Chromium is not installed and could not be: the page is not tested in a browser")
+    with browser() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def folder(kept: Path) -> Path:
+    return kept
+
+
+@pytest.fixture(scope="module")
+def place(folder: Path) -> Iterator[str]:
+    ended: list[int] = []
+    with serving(str(folder), ended=ended) as address:
+        yield address
+    assert ended == [0], "SIGTERM ends it without an error"
+
+
+def opened(page: Browser, place: str, *, client: str = "3", width: int = 1280, scheme: str = "light") -> None:
+    page.open("about:blank")
+    page.open(f"{place}#run=digits&client={client}", width=width, scheme=scheme)
+    page.wait(f"document.getElementById('client-title').textContent === 'Client {client}'")
+    page.wait("document.querySelectorAll('#scores .fill').length > 0")
+
+
+def draw(page: Browser) -> None:
+    x, y, width, _ = page.box("#pad")
+    page.drag((x, y - width / 3), (x, y), (x, y + width / 3))
+
+
+def text(page: Browser, selector: str) -> str:
+    return str(page.evaluate(f"document.querySelector({selector!r}).innerText"))
+
+
+def test_a_digit_is_drawn_and_both_models_answer(shown: Browser, place: str) -> None:
+    opened(shown, place)
+    assert "training samples" in text(shown, "#about-client")
+    assert (
+        shown.evaluate("[...document.querySelectorAll('#scores .label')].map(each => each.textContent)")[0]
+        == "Personal"
+    )
+    assert shown.evaluate("document.querySelectorAll('#counts > div').length") == 10
+    assert shown.evaluate("document.getElementById('ask').disabled")
+    draw(shown)
+    assert not shown.evaluate("document.getElementById('ask').disabled")
+    assert "8 pixels" in text(shown, "#seen-text")
+    shown.click("#ask")
+    shown.wait("document.querySelectorAll('.answer').length === 2")
+    assert shown.evaluate("[...document.querySelectorAll('.answer h3')].map(each => each.textContent)") == [
+        "Personal model",
+        "Global model",
+    ]
+    shares = shown.evaluate(
+        "[...document.querySelectorAll('.answer')].map(each => [...each.querySelectorAll('.value')]"
+        ".reduce((sum, value) => sum + parseFloat(value.textContent), 0))"
+    )
+    assert shares == pytest.approx([100, 100], abs=1)
+    assert text(shown, "#verdict")
+    shown.click("#clear")
+    assert shown.evaluate("document.getElementById('ask').disabled")
+    assert shown.problems == []
+    assert {url.partition("#")[0].rsplit("/", 1)[0] for url in shown.requested if url.startswith("http")} <= {
+        place.rstrip("/"),
+        f"{place}page",
+        f"{place}clients",
+    }
+
+
+def test_another_client_is_found_and_chosen(shown: Browser, place: str) -> None:
+    opened(shown, place)
+    shown.click("#find")
+    shown.ask("Input.insertText", text="5")
+    shown.wait("document.querySelectorAll('#clients label').length === 1")
+    shown.click("#clients label")
+    shown.wait("document.getElementById('client-title').textContent === 'Client 5'")
+    assert "client=5" in shown.evaluate("location.hash")
+    assert shown.problems == []
+
+
+def test_numbers_are_pasted_and_wrong_ones_are_told(shown: Browser, place: str) -> None:
+    opened(shown, place)
+    shown.click("#tab-numbers")
+    for given, reason in (
+        ("1 2 three", "three is not a number"),
+        ("1 2 3", "3 numbers were given; the model takes 64"),
+    ):
+        shown.evaluate("document.getElementById('numbers').value = ''")
+        shown.click("#numbers")
+        shown.ask("Input.insertText", text=given)
+        shown.click("#ask")
+        shown.wait("!document.getElementById('problem').hidden")
+        assert reason in text(shown, "#problem")
+    shown.evaluate("document.getElementById('numbers').value = Array(64).fill('0.5').join(', ')")
+    shown.click("#ask")
+    shown.wait("document.querySelectorAll('.answer').length === 2")
+    assert shown.evaluate("document.getElementById('problem').hidden")
+
+
+def test_a_picture_is_given(shown: Browser, place: str, tmp_path: Path) -> None:
+    (tmp_path / "white.png").write_bytes(PICTURE)
+    (tmp_path / "text.png").write_text("no picture")
+    opened(shown, place)
+    shown.click("#tab-picture")
+    root = shown.ask("DOM.getDocument")["root"]["nodeId"]
+    node = shown.ask("DOM.querySelector", nodeId=root, selector="#file")["nodeId"]
+    shown.ask("DOM.setFileInputFiles", files=[str(tmp_path / "text.png")], nodeId=node)
+    shown.wait("!document.getElementById('problem').hidden")
+    assert "text.png is not a picture" in text(shown, "#problem")
+    shown.ask("DOM.setFileInputFiles", files=[str(tmp_path / "white.png")], nodeId=node)
+    shown.wait("!document.getElementById('ask').disabled")
+    shown.click("#ask")
+    shown.wait("document.querySelectorAll('.answer').length === 2")
+
+
+def test_it_works_by_keyboard(shown: Browser, place: str) -> None:
+    opened(shown, place)
+    shown.evaluate("document.getElementById('pad').focus()")
+    for key in (" ", "ArrowDown", "ArrowDown", "ArrowDown"):
+        shown.press(key)
+    assert not shown.evaluate("document.getElementById('ask').disabled")
+    shown.press("Escape")
+    assert shown.evaluate("document.getElementById('ask').disabled")
+    shown.evaluate("document.querySelector('#clients input:checked').focus()")
+    shown.press("ArrowDown")
+    shown.wait("document.getElementById('client-title').textContent === 'Client 4'")
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_it_fits_and_dark_differs_from_light(shown: Browser, place: str, width: int) -> None:
+    seen = {}
+    for scheme in ("light", "dark"):
+        opened(shown, place, width=width, scheme=scheme)
+        seen[scheme] = shown.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert shown.evaluate("document.documentElement.scrollWidth") == width
+    assert seen["light"] != seen["dark"]
+    shown.click("#theme")
+    assert shown.evaluate("getComputedStyle(document.body).backgroundColor") == seen["light"]
+
+
+def test_runs_are_listed_with_what_is_wrong(shown: Browser, place: str) -> None:
+    opened(shown, place)
+    assert "partita resume" in text(shown, "#runs")
+    assert shown.evaluate("document.querySelectorAll('#runs tr').length") == 2
+    assert shown.evaluate("document.querySelector('#run option[value=half]').disabled")
+
+
+def test_a_token_is_asked_for(shown: Browser, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(TOKEN)
+    with serving(str(folder / "digits"), "--token-file", str(tmp_path / "token")) as place:
+        shown.open("about:blank")
+        shown.open(place)
+        shown.wait("!document.getElementById('entry').hidden")
+        shown.click("#token")
+        shown.ask("Input.insertText", text="wrong")
+        shown.click("#entry button")
+        shown.wait("document.getElementById('main').hidden")
+        shown.evaluate("document.getElementById('token').value = ''")
+        shown.click("#token")
+        shown.ask("Input.insertText", text=TOKEN)
+        shown.click("#entry button")
+        shown.wait("!document.getElementById('main').hidden")
+        shown.wait("document.querySelectorAll('#scores .fill').length > 0")

@@ -178,7 +178,7 @@ def test_a_site_refuses_what_does_not_fit(tmp_path: Path) -> None:
             (other, "classes is 3, and the plan says 4"),
             (older, "of partita 0.0.1 .* Install the same version"),
             (stranger, "no site called 'a'"),
-            (code, "code of a Python module"),
+            (code, "imports and runs Python code"),
         ):
             reply = Reply.read(sites[0].answer(Order("introduce", wrong.text).write()))
             with pytest.raises(PartitaError, match=words):
@@ -224,7 +224,7 @@ def test_nobody_else_may_read_it_and_one_process_works_with_it(tmp_path: Path) -
         store.keep("p", 1, own(1))
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         assert {stat.S_IMODE(path.stat().st_mode) for path in folder.glob(f"{DATABASE}*")} == {0o600}
-        with pytest.raises(PartitaError, match="Another process is working on"):
+        with pytest.raises(PartitaError, match="Another process is using"):
             PersonalStore(folder)
 
 
@@ -237,7 +237,7 @@ def test_damage_is_noticed(tmp_path: Path) -> None:
     connection.close()
     with (
         PersonalStore(tmp_path) as store,
-        pytest.raises(PartitaError, match="damaged: the state of round 1 does not fit"),
+        pytest.raises(PartitaError, match="damaged: the state of round 1 does not match"),
     ):
         store.own("p", 1)
 

@@ -26,7 +26,7 @@ def difference_interval(one: float, other: float, count: int) -> tuple[float, fl
     interval is rather too wide than too narrow.
 
     >>> [round(end, 3) for end in difference_interval(0.3, 0.9, 10)]
-    [-0.808, -0.17]
+    [-0.809, -0.171]
     """
     low, high = share_interval(one, count)
     other_low, other_high = share_interval(other, count)

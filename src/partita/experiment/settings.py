@@ -219,14 +219,9 @@ def federation_of(value: object, where: str) -> Federation:
 
 def _absolute(settings: Settings) -> Settings:
     """Paths of files as they are from any folder, so that a run finds them again."""
-    return {
-        key: os.path.abspath(value)
-        if key == "path" and isinstance(value, str)
-        else _absolute(value)
-        if isinstance(value, Mapping)
-        else value
-        for key, value in settings.items()
-    }
+    made = {key: _absolute(value) if isinstance(value, Mapping) else value for key, value in settings.items()}
+    path = made.get("path")
+    return {**made, "path": os.path.abspath(path)} if isinstance(path, str) else made
 
 
 def pool_and_division(value: object, where: str) -> Federation | tuple[Pool, dict[str, Any]]:

@@ -69,6 +69,8 @@ class Analysis:
     """The section of the report that shows it. `analyses` draws `figures`; others draw what they know of."""
     figures: Callable[[Sequence[Findings], Metric], Sequence[Figure]] | None = None
     """For the report, all methods together; without it, the tables of each method's first run are shown."""
+    of_newcomers: bool = False
+    """Whether it is about clients that were held out, so that a report of runs without any does not miss it."""
     place: int = 100
     """Where it stands among others: the smallest comes first."""
 

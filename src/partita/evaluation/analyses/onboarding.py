@@ -35,6 +35,7 @@ def onboarding(*, start: Start = "mean", epochs: int = 20, clients: int = 50) ->
         title="New clients by the number of their samples",
         compute=lambda population: _curves(population, Onboarding(start=start, epochs=epochs), clients),
         obstacle=_obstacle,
+        of_newcomers=True,
         tables=_tables,
         figures=_figures,
         place=60,

@@ -36,6 +36,8 @@ def _analysis(study: Study, analysis: Analysis) -> list[Html]:
     if not figures:
         if failed := study.having(f"{analysis.name}_failed"):
             return [paragraph(f"{analysis.title}: {reasons[0]}", class_="missing") for _, reasons in failed[:1]]
+        if analysis.of_newcomers and not any(run.record.newcomers for run in study.runs):
+            return []
         return [missing(f"{analysis.title}: not measured.", f"partita evaluate RUN --what {analysis.name}")]
     large = [each for each in figures if isinstance(each, Cells | Cloud)]
     drawn = [*(each for each in figures if isinstance(each, Lines)), *large[:MOST_LARGE]]

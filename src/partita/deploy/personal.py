@@ -171,7 +171,7 @@ class _Cipher:
             raise PartitaError(f"Cannot read the key {key}: {problem.strerror}.") from problem
         if len(secret) != KEY:
             raise PartitaError(f"The key {key} has {len(secret)} bytes. Make one: openssl rand -out {key} {KEY}")
-        self._cipher: Any = optional("cryptography.hazmat.primitives.ciphers.aead", "partita[flower]").AESGCM(secret)
+        self._cipher: Any = optional("cryptography.hazmat.primitives.ciphers.aead", "partita[deploy]").AESGCM(secret)
 
     def sealed(self, blob: bytes, plan: str, round: int) -> bytes:
         nonce = os.urandom(NONCE)
@@ -179,7 +179,7 @@ class _Cipher:
         return nonce + sealed
 
     def opened(self, blob: bytes, plan: str, round: int) -> bytes:
-        invalid: type[Exception] = optional("cryptography.exceptions", "partita[flower]").InvalidTag
+        invalid: type[Exception] = optional("cryptography.exceptions", "partita[deploy]").InvalidTag
         try:
             opened: bytes = self._cipher.decrypt(blob[:NONCE], blob[NONCE:], f"{plan} {round}".encode())
         except invalid as problem:

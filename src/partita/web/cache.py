@@ -36,10 +36,5 @@ class Cache(Generic[Key, Value]):
             self._drop(next(iter(self._held)))
         return value
 
-    def forget(self, key: Key) -> None:
-        """What is asked for next time is loaded anew."""
-        if key in self._held:
-            self._drop(key)
-
     def _drop(self, key: Key) -> None:
         self.bytes -= self._size(self._held.pop(key))

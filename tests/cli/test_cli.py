@@ -149,7 +149,7 @@ def test_a_run_of_a_file_with_changes(ask: Ask, tmp_path: Path) -> None:
         """,
         encoding="utf-8",
     )
-    answer = ask("run", str(path), "--seed", "2", "rounds=1", "algorithm.epochs=1", "--json")
+    answer = ask("run", str(path), "--seed", "2", "rounds=1", "algorithm.epochs=1", "--json", "--no-baselines")
     assert answer.code == 0
     result = json.loads(answer.out)
     described = result["experiment"]["algorithm"]
@@ -211,7 +211,7 @@ def test_wrong_usage_is_an_error_too(ask: Ask, arguments: list[str]) -> None:
 
 
 def test_what_is_degenerate_is_noted_without_lines_of_source(ask: Ask) -> None:
-    answer = ask("run", "-a", "fedprox", "algorithm.mu=0", *SMALL)
+    answer = ask("run", "-a", "fedprox", "algorithm.mu=0", *SMALL, "--no-baselines")
     assert answer.code == 0
     assert "Note: FedProx with mu = 0 is fedavg. Set mu > 0.\n" in answer.err
     assert ".py" not in answer.err
@@ -355,7 +355,11 @@ def test_a_bar_on_a_terminal() -> None:
     reader, writer = pty.openpty()
     environment = {**ENVIRONMENT, "TERM": "xterm", "COLUMNS": "120"}
     with subprocess.Popen(
-        [*COMMAND, "run", *SMALL], stdout=subprocess.PIPE, stderr=writer, env=environment, text=True
+        [*COMMAND, "run", *SMALL, "--baselines", "quick"],
+        stdout=subprocess.PIPE,
+        stderr=writer,
+        env=environment,
+        text=True,
     ) as running:
         os.close(writer)
         shown = read_all(reader)
@@ -394,7 +398,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
 
 
 def test_a_run_is_kept_and_shown(ask: Ask, own_folder: Path) -> None:
-    made = ask("run", *SMALL, "-o", "mine")
+    made = ask("run", *SMALL, "-o", "mine", "--baselines", "quick")
     assert made.code == 0
     assert "partita show mine" in made.err
     shown = ask("show", "mine")
@@ -413,10 +417,14 @@ def test_a_run_is_kept_and_shown(ask: Ask, own_folder: Path) -> None:
 
 
 def test_the_division_of_a_run_is_used_again(ask: Ask) -> None:
-    assert ask("run", "data.split.clients=4", "rounds=1", "-s", "3", "-o", "first").code == 0
+    assert ask("run", "data.split.clients=4", "rounds=1", "-s", "3", "-o", "first", "--no-baselines").code == 0
     assert "give --csv FOLDER, --manifest FILE or --models FOLDER" in ask("export", "first").err
     assert ask("export", "first", "--manifest", "division.json").code == 0
-    again = ask("run", "data.split=manifest", "data.split.path=division.json", "rounds=1", "-s", "3", "-o", "second")
+    again = ask(
+        "run",
+        *("data.split=manifest", "data.split.path=division.json", "rounds=1", "-s", "3", "-o", "second"),
+        "--no-baselines",
+    )
     assert again.code == 0
     one, other = (json.loads(ask("show", name, "--json").out) for name in ("first", "second"))
     assert one["fingerprint"] == other["fingerprint"]
@@ -452,13 +460,13 @@ def test_an_interrupted_run_is_resumed_to_the_same_result(ask: Ask, sent: signal
 
 def test_replicas_are_compared(ask: Ask) -> None:
     for method in ("fedavg", "fedper"):
-        assert ask("run", "-a", method, *SMALL, "--seeds", "2", "-o", f"all/{method}").code == 0
+        assert ask("run", "-a", method, *SMALL, "--seeds", "2", "-o", f"all/{method}", "--baselines", "quick").code == 0
     told = ask("compare", "all", "--baseline", "fedavg", "--form", "markdown")
     assert told.code == 0
     assert "| fedper |" in told.out
     assert ask("compare", "all/fedper", "--baseline", "nobody").code == 2
     assert ask("compare", "nowhere").code == 2
-    again = ask("run", "-a", "fedper", *SMALL, "--seeds", "3", "-o", "all/fedper")
+    again = ask("run", "-a", "fedper", *SMALL, "--seeds", "3", "-o", "all/fedper", "--baselines", "quick")
     assert again.code == 0, "only the missing seed is run"
     assert "seed-2" in again.out
 
@@ -502,7 +510,7 @@ def test_what_was_interrupted_has_a_report_too(
         raise KeyboardInterrupt
 
     monkeypatch.setattr("partita.runs.complete.add_baselines", interrupt)
-    made = ask("run", *SMALL, "-o", "mine")
+    made = ask("run", *SMALL, "-o", "mine", "--baselines", "quick")
     assert made.code == 130
     assert reports == [([Path("mine")], Path("mine/report.html"))]
     assert made.err.index("partita resume mine") < made.err.index("Report: mine/report.html")

@@ -9,6 +9,7 @@ import pytest
 from partita.experiment.files import make, read
 from partita.simulation.executor import executor_of
 from partita.simulation.simulate import run_stages
+from repetition import repeated
 
 EXPERIMENTS = Path(__file__).resolve().parents[2] / "examples" / "experiments"
 SMALLER = {
@@ -89,7 +90,11 @@ def test_every_file_is_known_here() -> None:
     assert {path.stem for path in EXPERIMENTS.glob("*.toml")} == SMALLER.keys()
 
 
-@pytest.mark.parametrize("name", SMALLER)
+LARGE = ("fedalt_writers", "fedper_cifar100")
+"""Their networks take seconds: `make test-all` starts them."""
+
+
+@pytest.mark.parametrize("name", repeated(sorted(SMALLER, key=LARGE.__contains__), always=len(SMALLER) - len(LARGE)))
 def test_the_experiment_starts(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PARTITA_DATA", str(folder))
     experiment = make(read(EXPERIMENTS / f"{name}.toml", ["rounds=1", *SMALLER[name]]))

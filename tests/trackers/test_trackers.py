@@ -244,7 +244,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, name: str, 
 
 
 def ask(*arguments: str) -> str:
-    small = ("-d", f"{__name__}:tiny", "data.split=iid", "data.split.clients=3", "rounds=2")
+    small = ("-d", f"{__name__}:tiny", "data.split=iid", "data.split.clients=3", "rounds=2", "--baselines", "quick")
     given = [*arguments, *small] if arguments[0] == "run" else arguments
     answer = CliRunner().invoke(app, given, catch_exceptions=False)
     assert answer.exit_code == 0, answer.output

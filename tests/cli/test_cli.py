@@ -320,6 +320,11 @@ def test_demo(ask: Ask, monkeypatch: pytest.MonkeyPatch, own_folder: Path) -> No
     assert (fedavg[0], fedavg[6:8]) == ("fedavg", ["-", "-"])
     assert tuned[0] == "fedavg + fine-tune"
     assert len(list((own_folder / "mine").rglob("run.sqlite"))) == 3
+    last = answer.err.splitlines()[-1]
+    assert last.startswith("Try the models: ")
+    told = shlex.split(last.removeprefix("Try the models: "))
+    assert told[-2:] == ["serve", "mine"]
+    assert subprocess.run([*told, "--help"], capture_output=True, timeout=60).returncode == 0, "as it is told"
     again = ask("demo", "--rounds", "1", "-o", "mine")
     assert (again.out, "round" in again.err) == (answer.out, False), "nothing is run twice"
 

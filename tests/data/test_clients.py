@@ -327,7 +327,7 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "one-hot targets": (lambda: from_clients(changed(ben=(A, np.eye(12)))), r"data, client ben: .*argmax\(1\)"),
     "targets of text beside numbers": (
         lambda: from_clients(changed(ben=(A, list("abcabcabcabc")))),
-        "client ben: the array of targets does not fit data, client anna: the array of targets: <U1 .* and int64",
+        "data, client ben: the array of targets does not fit data, client anna: the array of targets: <U1 .* and int64",
     ),
     "a target without text": (
         lambda: from_clients(changed(ben=(A, [*"abcabcabcab", ""]))),

@@ -693,7 +693,11 @@ CLASS_NAMES = {
 @pytest.mark.parametrize("name", CLASS_NAMES)
 def test_classes_have_the_names_of_the_publishers(data: Path, name: str) -> None:
     shape = {"hapt": (6, 128), "cifar10": (32, 32, 3), "cifar100": (32, 32, 3)}.get(name, (28, 28))
-    inputs = np.array(["a", "b"]) if name == "ag_news" else np.zeros((2, *shape), dtype=np.float32 if name == "hapt" else np.uint8)
+    inputs = (
+        np.array(["a", "b"])
+        if name == "ag_news"
+        else np.zeros((2, *shape), dtype=np.float32 if name == "hapt" else np.uint8)
+    )
     file = "emnist_balanced" if name == "emnist" else name
     np.savez(data / f"{file}.npz", x=inputs, y=np.array([0, 1]))
     pool = NAMED[name]()

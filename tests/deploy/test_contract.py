@@ -140,5 +140,5 @@ def test_a_site_whose_classes_have_other_names_is_refused() -> None:
     assert plan.data.class_names == named.class_names
     plan.data.need(named)
     plan.data.need(DATA)
-    with pytest.raises(PartitaError, match="class_names is .*, and the plan says"):
+    with pytest.raises(PartitaError, match=r"class_names is .*, and the plan says"):
         plan.data.need(replace(named, class_names=named.class_names[::-1]))

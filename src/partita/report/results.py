@@ -6,7 +6,6 @@ from statistics import fmean, pstdev, stdev
 from typing import Any
 
 from ..evaluation.figures import Table
-from ..experiment.chosen import settings_text
 from ..formatting import NONE, byte_text
 from .method import Method
 from .study import Study
@@ -72,7 +71,7 @@ def results(study: Study) -> list[Table]:
 
 def settings_of(method: Method) -> str:
     """What was chosen: for a baseline under each seed, where its rates differ."""
-    said = dict.fromkeys(settings_text(each.run.record.experiment) for each in method.replicas)
+    said = dict.fromkeys(each.run.record.settings_text for each in method.replicas)
     text = " / ".join(said)
     return f"{text}; {method.choice}" if method.choice else text
 

@@ -57,7 +57,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/partita: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) --editable .
+	$(PIP) --editable '.[serve]'
 	touch $@
 
 $(VENV)/test: $(VENV)/partita requirements-test.txt

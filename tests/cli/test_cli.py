@@ -320,6 +320,11 @@ def test_demo(ask: Ask, monkeypatch: pytest.MonkeyPatch, own_folder: Path) -> No
     local, fedavg, tuned = (re.split("  +", line.strip()) for line in lines[:3])
     assert (local[0], local[4:6], local[-1]) == ("local", ["-", "-"], "0.00"), "not measured against itself"
     assert (fedavg[0], tuned[0]) == ("fedavg", "fedavg + fine-tune")
+    last = answer.err.splitlines()[-1]
+    assert last.startswith("Try the models: ")
+    told = shlex.split(last.removeprefix("Try the models: "))
+    assert told[-2:] == ["serve", "mine"]
+    assert subprocess.run([*told, "--help"], capture_output=True, timeout=60).returncode == 0, "as it is told"
     again = ask("demo", "--rounds", "1", "-o", "mine")
     assert (again.out, "round" in again.err) == (answer.out, False), "nothing is run twice"
 

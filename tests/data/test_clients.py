@@ -82,6 +82,36 @@ def test_all_forms_make_the_same_federation(form: str) -> None:
     assert fingerprint(FORMS[form](seed=4)) != fingerprint(made)
 
 
+LETTERS = np.array(list("abc"))[Y]
+
+
+class Pairs(Dataset[Any]):
+    def __len__(self) -> int:
+        return COUNT
+
+    def __getitem__(self, row: int) -> tuple[np.ndarray, str]:
+        return X[row], str(LETTERS[row])
+
+
+NAMED: dict[str, Callable[[], Federation]] = {
+    "arrays by client": lambda: from_clients({client: (X[client == IDS], LETTERS[client == IDS]) for client in SIZES}),
+    "lists and ids": lambda: from_clients(X.tolist(), LETTERS.tolist(), IDS),
+    "objects and ids": lambda: from_clients(X, LETTERS.astype(object), IDS),
+    "a data frame": lambda: from_clients(
+        Columns(age=X[:, 0], weight=X[:, 1], height=X[:, 2], label=LETTERS, user=IDS), "label", "user"
+    ),
+    "a dataset": lambda: from_clients(Pairs(), clients=IDS),
+}
+
+
+@pytest.mark.parametrize("form", NAMED)
+def test_labels_of_text_name_the_classes(form: str) -> None:
+    """And change nothing else: the data are those of the numbered classes, to the bit."""
+    made, plain = NAMED[form](), from_clients(X, Y, IDS)
+    assert (list(made.class_names), made.classes, plain.class_names) == (["a", "b", "c"], 3, ())
+    assert made.fingerprint == plain.fingerprint
+
+
 def test_every_client_has_its_own_samples() -> None:
     made = from_clients(BY_CLIENT)
     for client, (name, count) in enumerate(SIZES.items()):
@@ -295,9 +325,13 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
         r"data, client ben: the targets have shape \(12, 1\)\. Give one number for each row: targets\.reshape\(-1\)",
     ),
     "one-hot targets": (lambda: from_clients(changed(ben=(A, np.eye(12)))), r"data, client ben: .*argmax\(1\)"),
-    "targets of text": (
+    "targets of text beside numbers": (
         lambda: from_clients(changed(ben=(A, list("abcabcabcabc")))),
-        r"data, client ben: the targets are of type <U1\. Number the classes from 0, as numpy\.unique",
+        "data, client ben: the array of targets does not fit data, client anna: the array of targets: <U1 .* and int64",
+    ),
+    "a target without text": (
+        lambda: from_clients(changed(ben=(A, [*"abcabcabcab", ""]))),
+        "data, client ben: the label of row 11 is empty",
     ),
     "negative label": (lambda: from_clients(changed(ben=(A, B - 1))), "data, client ben: the label of row 0 is -1"),
     "half a label": (lambda: from_clients(changed(ben=(A, B + 0.5))), r"data, client ben: the label of row 0 is 0\.5"),

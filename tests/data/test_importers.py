@@ -142,7 +142,10 @@ BAD_ARRAYS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "negative label": ({"x": X, "y": Y - 1}, r"a\.npz: a: the label of row 0 is -1"),
     "no rows": ({"x": X[:0], "y": Y[:0]}, r"a\.npz: a: there are no samples"),
-    "labels of text": ({"x": X, "y": np.array(list("abcabc"))}, r"a\.npz: a: the targets are of type <U1"),
+    "an empty label": (
+        {"x": X, "y": np.array(["a", "b", "", "a", "b", "c"])},
+        r"a\.npz: a: the label of row 2 is empty",
+    ),
     "pickled": ({"x": np.array([{"a": 1}, None]), "y": Y[:2]}, r"a\.npz cannot be read .*pickled objects are refused"),
 }
 
@@ -776,9 +779,10 @@ def test_items_of_other_shapes_are_named() -> None:
 class Part:
     """What the source uses of `datasets.Dataset`."""
 
-    def __init__(self, columns: dict[str, list[Any]], classes: int | None = None) -> None:
+    def __init__(self, columns: dict[str, list[Any]], names: list[str] | None = None) -> None:
         self.columns, self.column_names = columns, list(columns)
-        self.features = {name: type("Feature", (), {"num_classes": classes})() for name in columns}
+        told = {} if names is None else {"num_classes": len(names), "names": names}
+        self.features = {name: type("Feature", (), told)() for name in columns}
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -818,9 +822,10 @@ def pictures() -> dict[str, list[Any]]:
 
 
 def test_pictures_of_hugging_face(hub: dict[str, Any]) -> None:
-    hub["someone/cats"] = {"train": Part(pictures(), classes=7), "test": Part(pictures(), classes=7)}
+    hub["someone/cats"] = {"train": Part(pictures(), list("abcdefg")), "test": Part(pictures(), list("abcdefg"))}
     made = huggingface(path="someone/cats", input_column="img", client_column="writer", test_split="test")
     assert (made.name, made.classes, made.targets.tolist()) == ("cats", 7, [1, 0, 1, 2] * 2)
+    assert made.class_names == tuple("abcdefg")
     assert inputs_of(made).shape == (8, 3, 8, 8)
     assert (owners(made), official(made)) == (["b", "a", "b", "a"] * 2, [False] * 4 + [True] * 4)
 
@@ -830,6 +835,7 @@ def test_texts_of_hugging_face(hub: dict[str, Any]) -> None:
     made = huggingface(path="news", input_column="text")
     assert isinstance(made.inputs, Texts)
     assert (made.classes, made.targets.tolist(), official(made)) == (2, [1, 0], None)
+    assert made.class_names == ("w", "x")
     assert huggingface(path="news", input_column="text", label_column=None).kind == "next_word"
 
 
@@ -873,11 +879,14 @@ def test_missing_libraries_are_named_with_their_extra(monkeypatch: pytest.Monkey
 
 def test_the_real_library_of_hugging_face(tmp_path: Path) -> None:
     library = pytest.importorskip("datasets", reason="the library datasets is not installed")
-    features = library.Features({"text": library.Value("string"), "label": library.ClassLabel(num_classes=3)})
+    features = library.Features(
+        {"text": library.Value("string"), "label": library.ClassLabel(names=["dog", "cat", "fox"])}
+    )
     train = library.Dataset.from_dict({"text": ["a b", "c", "d"], "label": [0, 1, 0]}, features=features)
     library.DatasetDict({"train": train, "test": train}).save_to_disk(str(tmp_path / "mine"))
     made = huggingface(path=str(tmp_path / "mine"), input_column="text", test_split="test")
     assert (made.classes, made.targets.tolist()) == (3, [0, 1, 0, 0, 1, 0])
+    assert made.class_names == ("dog", "cat", "fox")
     assert official(made) == [False] * 3 + [True] * 3
 
 

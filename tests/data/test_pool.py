@@ -175,7 +175,8 @@ BAD: dict[str, tuple[Array, Array, str]] = {
     "half a label": (rows(2), np.array([0.0, 1.5, 1.0, 0.0]), r"the label of row 1 is 1\.5, not the number of a class"),
     "label not a number": (rows(2), np.array([0.0, 1.0, np.nan, 0.0]), "the label of row 2 is nan"),
     "one-hot labels": (rows(2), np.eye(4), r"the targets have shape \(4, 4\).*argmax"),
-    "labels of text": (rows(2), np.array(["a", "b", "a", "b"]), "the targets are of type <U1"),
+    "an empty label": (rows(2), np.array(["a", "", "a", "b"]), "p: the label of row 1 is empty"),
+    "labels of text in rows": (rows(2), np.array([["a"]] * 4), r"are of type <U1 and shape \(4, 1\)\. Give one text"),
     "inputs of bytes": (np.array([b"a"] * 4), LABELS, r"the inputs are of type \|S1"),
     "complex inputs": (rows(2, kind=np.complex64), LABELS, "the inputs are of type complex64"),
     "labels in a column": (
@@ -183,7 +184,11 @@ BAD: dict[str, tuple[Array, Array, str]] = {
         LABELS[:, None],
         r"p: the targets have shape \(4, 1\)\. Give one number for each row: targets\.reshape\(-1\)\.",
     ),
-    "labels as objects": (rows(2), np.array(["a", 1, "a", 1], dtype=object), "are of type object. Number the classes"),
+    "labels as objects": (
+        rows(2),
+        np.array(["a", 1, "a", 1], dtype=object),
+        r"of type object and .* Give one text for each row, or",
+    ),
     "gaps between labels": (
         rows(2),
         np.array([0, 1000, 2000, 0]),

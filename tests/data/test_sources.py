@@ -13,6 +13,7 @@ import urllib.request
 import zipfile
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
@@ -666,7 +667,55 @@ def test_texts_of_any_table(tmp_path: Path) -> None:
 
 def test_labels_are_numbered_by_value(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "text,label\na,10\nb,9\nc,-1\n")
-    assert csv_text(path=str(path)).targets.tolist() == [2, 1, 0]
+    pool = csv_text(path=str(path))
+    assert (pool.targets.tolist(), pool.class_names) == ([2, 1, 0], ("-1", "9", "10"))
+
+
+def test_labels_that_are_the_same_number_keep_their_order(tmp_path: Path) -> None:
+    """Also in another process: that of a set differs between them."""
+    path = write(tmp_path / "a.csv", "text,label\na,nan\nb,1.0\nc,1\nd,1.00\n")
+    assert csv_text(path=str(path)).class_names == ("1", "1.0", "1.00", "nan")
+
+
+CLASS_NAMES = {
+    "ag_news": {0: "World", 3: "Sci/Tech"},
+    "cifar10": {0: "airplane", 3: "cat", 9: "truck"},
+    "cifar100": {0: "apple", 19: "cattle", 41: "lawn mower", 99: "worm"},
+    "emnist": {9: "9", 10: "A", 35: "Z", 36: "a", 38: "d", 46: "t"},
+    "femnist": {9: "9", 10: "A", 35: "Z", 36: "a", 61: "z"},
+    "hapt": {0: "walking", 5: "laying"},
+    "mnist": {0: "0", 9: "9"},
+    "mnist_writers": {0: "0", 9: "9"},
+}
+"""By number, as the publishers list them."""
+
+
+@pytest.mark.parametrize("name", CLASS_NAMES)
+def test_classes_have_the_names_of_the_publishers(data: Path, name: str) -> None:
+    shape = {"hapt": (6, 128), "cifar10": (32, 32, 3), "cifar100": (32, 32, 3)}.get(name, (28, 28))
+    inputs = (
+        np.array(["a", "b"])
+        if name == "ag_news"
+        else np.zeros((2, *shape), dtype=np.float32 if name == "hapt" else np.uint8)
+    )
+    file = "emnist_balanced" if name == "emnist" else name
+    np.savez(data / f"{file}.npz", x=inputs, y=np.array([0, 1]))
+    pool = NAMED[name]()
+    assert len(pool.class_names) == pool.classes
+    assert {number: pool.class_names[number] for number in CLASS_NAMES[name]} == CLASS_NAMES[name]
+
+
+def test_text_labels_in_a_file_are_the_names(data: Path) -> None:
+    """Numbered in another order than the publisher's, they must not be called by his names."""
+    labels = np.array(["World", "Sports", "Business", "Sci/Tech"])
+    np.savez(data / "ag_news.npz", x=np.array(list("abcd")), y=labels)
+    pool = ag_news()
+    assert [pool.class_names[label] for label in pool.targets] == labels.tolist()
+    assert pool.class_names[0] == "Business"
+    with pytest.raises(PartitaError, match="2 class names for 4 classes"):
+        replace(pool, class_names=("a", "b"))
+    with pytest.raises(PartitaError, match="two classes are called 'a'"):
+        replace(pool, class_names=("a", "b", "c", "a"))
 
 
 def test_texts_without_labels_are_for_the_next_word(tmp_path: Path) -> None:

@@ -131,3 +131,14 @@ def test_only_what_is_shared_is_in_a_message(name: str, tmp_path: Path) -> None:
 def told(tensors: list[Tensor]) -> list[bytes]:
     """As they would travel; a single number may occur anywhere."""
     return [tensor.numpy().tobytes() for tensor in tensors if tensor.numel() > 2 and tensor.any()]
+
+
+def test_a_site_whose_classes_have_other_names_is_refused() -> None:
+    """Texts that every site numbers for itself would otherwise be other classes at each."""
+    named = replace(DATA, class_names=tuple("xyz"[: DATA.classes]))
+    plan = Plan.read(Plan.of(experiment(fedavg(), data=named)).text)
+    assert plan.data.class_names == named.class_names
+    plan.data.need(named)
+    plan.data.need(DATA)
+    with pytest.raises(PartitaError, match=r"class_names is .*, and the plan says"):
+        plan.data.need(replace(named, class_names=named.class_names[::-1]))

@@ -275,6 +275,15 @@ def test_sizes_are_those_of_training_data_where_they_are_known(tmp_path: Path) -
     )
 
 
+def test_labels_are_called_by_name_where_the_run_knows_it(tmp_path: Path) -> None:
+    counts: dict[str, Any] = {role: [[3, 4], [1, 0]] for role in ("train", "validation", "test")}
+    found = {"classes": 2, "clients": [0, 1], **counts}
+    old = write_run(tmp_path / "a", {1: [0.5, 0.6]}, analyses={"labels": found})
+    new = write_run(tmp_path / "b", {1: [0.5, 0.6]}, analyses={"labels": {**found, "names": ["cat", "<dog>"]}})
+    assert "client label 0 label 1 0 9 12 1 3 0" in page(old).text
+    assert "client label cat label <dog> 0 9 12 1 3 0" in page(new).text
+
+
 def test_two_models_of_a_run_can_be_two_baselines_but_not_its_own(tmp_path: Path) -> None:
     names = (("global", "before_local"), ("global + fine-tune", "after_finetune"))
     entries = [{"name": name, "run": ".", "variant": variant, "label": "fedavg"} for name, variant in names]

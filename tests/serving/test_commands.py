@@ -3,6 +3,10 @@
 import csv
 import io
 import json
+import re
+import shlex
+import shutil
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -150,3 +154,24 @@ def test_new_clients_by_the_number_of_their_samples(ask: Ask) -> None:  # noqa: 
     assert {name: len(values) for name, values in found["scores"].items()} == {"onboarded": 6, "local": 6, "global": 6}
     assert ask("report", "mine").code == 0
     assert "samples of the new client" in Path("mine/report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.usefixtures("own_folder")
+def test_commands_in_the_docs_run(place: Path, ask: Ask) -> None:  # noqa: F811
+    """Every command of the page about models, one after the other, as it stands there."""
+    image = pytest.importorskip("PIL.Image", reason="needs the extra images")
+    for name in ("mine", "baselines"):
+        shutil.copytree(place / name, Path("runs", name))
+    shutil.copy(place / "rows.csv", "rows.csv")
+    for name in ("new", "dora", "later"):
+        shutil.copy(place / "rows.npz", f"{name}.npz")
+    Path("pictures").mkdir()
+    image.new("L", (8, 8), 100).save("pictures/one.png")
+    page = (Path(__file__).parents[2] / "docs" / "models.md").read_text(encoding="utf-8")
+    commands = [shlex.split(line)[1:] for line in re.findall(r"^    (partita .*)$", page, re.MULTILINE)]
+    assert {command[0] for command in commands} == {"export", "predict", "onboard"}
+    for command in commands:
+        if "onnx" not in command or find_spec("onnxruntime"):
+            answer = ask(*command)
+            assert answer.code == 0, (command, answer.err)
+    assert {"models", "dora", "answers.csv"} <= {each.name for each in Path().iterdir()}

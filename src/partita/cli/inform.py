@@ -12,6 +12,7 @@ from ..errors import PartitaError
 from ..formatting import MINUS
 from ..report import REPORT
 from . import terminal
+from .again import serve_command
 from .options import AsJson, Overrides, completing, interruptible, use_one_thread
 from .report import try_report
 from .results import print_comparison
@@ -140,4 +141,4 @@ def demo(
             terminal.say(f"\n{text}".replace(MINUS, "-"))
     try_report([run.folder for run in runs.values()], output / REPORT, tell=not as_json)
     if not as_json:
-        terminal.tell(f"Try the models: pip install 'partita[serve]' && partita serve {output}")
+        terminal.tell(f"Try the models: {serve_command(output)}")

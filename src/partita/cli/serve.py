@@ -8,6 +8,7 @@ import typer
 
 from ..errors import PartitaError
 from . import terminal
+from .again import SERVER
 from .options import Trust, use_one_thread
 
 
@@ -42,7 +43,7 @@ def serve(
 
     partita serve models --host 0.0.0.0 --token-file token
     """
-    if missing := [name for name in ("fastapi", "uvicorn", "prometheus_client") if find_spec(name) is None]:
+    if missing := [name for name in SERVER if find_spec(name) is None]:
         raise PartitaError(f"Serving needs {', '.join(missing)}: pip install 'partita[serve]'")
     from ..web.catalogue import Catalogue, find_entries
     from ..web.limits import Limits

@@ -63,9 +63,10 @@ def from_clients(
     `from_clients(dataset, clients=clients)` for one torch dataset; and `from_clients(frame, "label", "user")` for a
     data frame, with the names of the columns of targets and clients. All other columns are features.
 
-    Arrays, tensors and lists are accepted. Bytes (uint8) are taken as images and scaled to 0..1. Other whole numbers
-    become floating-point numbers, unless `indices` says that they number things, for instance films. Inputs may be
-    texts; without targets, the next word is predicted.
+    Arrays, tensors and lists are accepted. Labels are numbers from 0, or texts, which become the names of the classes.
+    Bytes (uint8) are taken as images and scaled to 0..1. Other whole numbers become floating-point numbers, unless
+    `indices` says that they number things, for instance films. Inputs may be texts; without targets, the next word is
+    predicted.
 
     If there is no test part, the fraction `test` of each client's samples, at least one, is drawn at random for it.
     The other keyword arguments are those of `federate`.
@@ -179,6 +180,8 @@ def _check_block(where: str, inputs: Inputs, targets: Array | None, kind: Proble
     if classes is None and kind == "classification" and targets is not None and targets.dtype.kind in "biuf":
         # A client need not have all classes that others have.
         classes = min(int(np.nan_to_num(targets.max(initial=0))) + 1, MOST_CLASSES)
+    elif targets is not None and targets.dtype.kind in "UOT":
+        classes = None
     # Texts are read later, all of them together.
     _pool(where, [""] * len(inputs) if isinstance(inputs, list) else inputs, targets, kind, classes)
 

@@ -23,6 +23,7 @@ from .roles import check_roles, in_one_piece, roles_of
 from .split import Role, Split, check_least, check_part
 from .splits.dirichlet import dirichlet
 from .splits.natural import natural
+from .targets import check_class_names
 from .text import encode
 
 
@@ -63,6 +64,7 @@ class Federation:
 
     def __post_init__(self) -> None:
         _check_names(self)
+        check_class_names(self.name, self.class_names, self.classes)
 
     def __len__(self) -> int:
         return len(self.roles)
@@ -210,7 +212,7 @@ def federate(
         newcomers=held_out,
         label_sets=_label_sets(pool, roles) if own_labels else (),
         names=names,
-        class_names=pool.class_names if len(pool.class_names) == classes else (),
+        class_names=pool.class_names,
         origin={
             "data": pool.name,
             "split": {"name": split.name, **split.settings},

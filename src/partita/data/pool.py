@@ -11,6 +11,7 @@ from torch import Tensor
 from ..core.objectives import Problem
 from ..core.samples import AS_STORED, Preparation
 from ..errors import PartitaError
+from .targets import check_class_names, numbers_of, read_targets
 
 Array = npt.NDArray[np.generic]
 MOST_CLASSES = 1_000_000
@@ -69,6 +70,10 @@ class Pool:
             )
         return np.flatnonzero(self.official_test.numpy() == test)
 
+    def named(self, class_names: Sequence[str]) -> "Pool":
+        """The same pool with names of its classes, unless its labels told them."""
+        return replace(self, class_names=self.class_names or tuple(class_names))
+
     def normalized(self, mean: Sequence[float], std: Sequence[float]) -> "Pool":
         """The same pool with inputs normalised by channel."""
         if min(std) <= 0:
@@ -99,67 +104,26 @@ def pool(
 
     Images of bytes may be (count, height, width) or (count, height, width, channels); they become channels first.
     """
-    values = _numbers(name, "inputs", _channels_first(name, inputs))
+    values = numbers_of(name, "inputs", _channels_first(name, inputs))
     if values.is_floating_point():
         values = values.to(torch.get_default_dtype())
     elif values.dtype != torch.uint8:
         values = values.to(torch.int64)
-    labels = targets_of(name, targets, kind)
+    labels, count, class_names = read_targets(name, targets, kind, classes)
     owners, names = number_clients(clients, name)
     return Pool(
         name,
         values,
         labels,
-        count_classes(name, labels, kind) if classes is None else classes,
+        count,
         kind=kind,
         clients=owners,
         client_names=names,
         official_test=None if official_test is None else torch.from_numpy(official_test.astype(bool)),
         facts=facts or {},
         rows_identify=rows_identify,
+        class_names=class_names,
     )
-
-
-def targets_of(name: str, targets: Array, kind: Problem) -> Tensor:
-    """Targets of the type that the loss wants; labels of classes must be one whole number for each row."""
-    if kind == "classification" and targets.dtype.kind in "UO":
-        raise PartitaError(
-            f"{name}: the targets are of type {targets.dtype}. Number the classes from 0, as "
-            "numpy.unique(targets, return_inverse=True)[1] does."
-        )
-    labels = _numbers(name, "targets", targets)
-    if kind != "next_word" and labels.ndim == 2 and labels.shape[1] == 1:
-        raise PartitaError(
-            f"{name}: the targets have shape {tuple(labels.shape)}. Give one number for each row: targets.reshape(-1)."
-        )
-    if kind == "regression":
-        return labels.to(torch.get_default_dtype())
-    if kind == "classification" and labels.ndim != 1:
-        raise PartitaError(
-            f"{name}: the targets have shape {tuple(labels.shape)}. Give one label for each row, the number of its "
-            "class: argmax(1) of one-hot rows."
-        )
-    whole = labels.to(torch.int64)
-    if labels.is_floating_point() and len(wrong := torch.nonzero(whole != labels)):
-        row = int(wrong[0, 0])
-        raise PartitaError(f"{name}: the label of row {row} is {labels[row].tolist()}, not the number of a class.")
-    return whole
-
-
-def count_classes(name: str, labels: Tensor, kind: Problem) -> int:
-    """The number of classes, all of which must occur among the labels; for regression, the number of outputs."""
-    if kind == "regression":
-        return 1 if labels.ndim == 1 else int(labels.shape[1])
-    classes = int(labels.max()) + 1 if labels.numel() else 0
-    found = torch.unique(labels[labels >= 0])
-    if kind == "classification" and len(found) < classes:
-        some = ", ".join(map(str, found[:5].tolist())) + (", ..." if len(found) > 5 else "")
-        raise PartitaError(
-            f"{name}: the labels go up to {classes - 1}, but only {len(found)} classes occur ({some}). Number them "
-            "from 0 without gaps, as numpy.unique(targets, return_inverse=True)[1] does, or, if the others are meant, "
-            f"say how many there are: classes={classes}."
-        )
-    return classes
 
 
 def number_clients(clients: Array | None, name: str = "data") -> tuple[Tensor | None, Sequence[str]]:
@@ -202,22 +166,6 @@ def _kind(identifier: object) -> type:
     return str if isinstance(identifier, str) else type(identifier)
 
 
-def _numbers(name: str, what: str, values: Array) -> Tensor:
-    if values.dtype.kind not in "biuf" or values.ndim == 0:
-        raise PartitaError(
-            f"{name}: the {what} are of type {values.dtype} and shape {values.shape}. Give an array of numbers with a "
-            "row for each sample."
-        )
-    if values.dtype.kind == "u" and values.max(initial=0) > np.iinfo(np.int64).max:
-        raise PartitaError(f"{name}: the {what} hold {values.max()}, which is too large for a whole number of 64 bits.")
-    kind = values.dtype.newbyteorder("=")
-    if kind.kind == "f" and kind.itemsize > 8:
-        # Torch has no longer numbers.
-        kind = np.dtype(np.float64)
-    # Torch takes only the machine's byte order, and warns of arrays that cannot be written.
-    return torch.from_numpy(np.require(values, kind, ["C", "W"]))
-
-
 def _channels_first(name: str, inputs: Array) -> Array:
     """Images of bytes, with channels first. Other numbers stay, but images with channels last are refused."""
     if inputs.dtype == np.uint8 and inputs.ndim == 3:
@@ -251,6 +199,7 @@ def _check(pool: Pool) -> None:
     if pool.kind == "regression":
         _check_finite(f"{pool.name}: targets", pool.targets)
     elif pool.kind == "classification":
+        check_class_names(pool.name, pool.class_names, pool.classes)
         if pool.classes > MOST_CLASSES:
             raise PartitaError(f"{pool.name}: {pool.classes} classes are too many; at most {MOST_CLASSES} are allowed.")
         wrong = torch.nonzero((pool.targets < 0) | (pool.targets >= pool.classes)).flatten()

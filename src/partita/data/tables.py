@@ -7,9 +7,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
 
-import numpy as np
-import numpy.typing as npt
-
 from ..errors import PartitaError, unknown
 from .arrays import reading
 from .sources._files import read_bytes
@@ -87,16 +84,6 @@ def whole(text: str, path: Path | str, line: int, least: int, most: int) -> int:
     if not (value.is_integer() and least <= value <= most):
         raise PartitaError(f"{path}, line {line}: {text!r} is not a whole number from {least} to {most}.")
     return int(value)
-
-
-def number_labels(labels: Sequence[str]) -> tuple[npt.NDArray[np.int64], int]:
-    """Labels as numbers from 0, in their order: by value where all are numbers, else by letter; and how many."""
-    try:
-        order = sorted(set(labels), key=float)
-    except ValueError:
-        order = sorted(set(labels))
-    numbers = {label: number for number, label in enumerate(order)}
-    return np.array([numbers[label] for label in labels], dtype=np.int64), len(order)
 
 
 def text_stream(content: bytes) -> TextIO:

@@ -22,7 +22,8 @@ from torch import Tensor
 from ..core.objectives import BEGIN, END, PAD, SPECIAL, UNKNOWN, Problem
 from ..errors import PartitaError
 from .download import cache_folder
-from .pool import Array, Pool, Texts, count_classes, number_clients, targets_of
+from .pool import Array, Pool, Texts, number_clients
+from .targets import read_targets
 
 TOKENIZER = 2
 """Increased whenever words_of or tokenize change, so that older files in the cache are not used."""
@@ -177,18 +178,17 @@ def text_pool(
 ) -> Pool:
     """A pool of texts, by words or by characters; without targets the next word is to be predicted."""
     if targets is None:
-        kind = "next_word"
-        labels = torch.zeros(len(texts), dtype=torch.int64)
-    else:
-        labels = targets_of(name, targets, kind)
+        kind, targets = "next_word", np.zeros(len(texts), dtype=np.int64)
+    labels, count, class_names = read_targets(name, targets, kind, classes)
     owners, names = number_clients(clients, name)
     return Pool(
         name,
         tokenize_once(texts, characters=characters),
         labels,
-        count_classes(name, labels, kind) if classes is None else classes,
+        count,
         kind=kind,
         clients=owners,
         client_names=names,
         official_test=None if official_test is None else torch.from_numpy(official_test.astype(bool)),
+        class_names=class_names,
     )

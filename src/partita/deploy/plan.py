@@ -28,14 +28,20 @@ class DataFacts:
     facts: Mapping[str, int]
     own_labels: bool
     """Whether each site numbers only the classes that it has."""
+    class_names: tuple[str, ...] = ()
+    """Those of the classes, in their order, where they are known."""
 
     @classmethod
     def of(cls, data: Federation) -> "DataFacts":
-        return cls(data.kind, data.classes, data.shape, dict(data.facts), bool(data.label_sets))
+        return cls(
+            data.kind, data.classes, data.shape, dict(data.facts), bool(data.label_sets), tuple(data.class_names)
+        )
 
     def need(self, data: Federation) -> None:
-        """Refuse data that are of another form."""
+        """Refuse data that are of another form, or whose classes have other names; a site may know none."""
         found, expected = asdict(DataFacts.of(data)), asdict(self)
+        if not (found["class_names"] and expected["class_names"]):
+            del expected["class_names"]
         if changed := [key for key in expected if found[key] != expected[key]]:
             words = "; ".join(f"{key} is {found[key]}, and the plan says {expected[key]}" for key in changed)
             raise PartitaError(f"The data of this site do not fit the plan: {words}.")
@@ -87,7 +93,9 @@ class Plan:
                     f"The plan is of partita {values['partita']} (format {found}), and here is partita "
                     f"{version('partita')} (format {FORMAT}). Install the same version at the server and all sites."
                 )
-            facts = DataFacts(**{**values["data"], "shape": tuple(values["data"]["shape"])})
+            told = values["data"]
+            lists = {"shape": tuple(told["shape"]), "class_names": tuple(told.get("class_names", ()))}
+            facts = DataFacts(**{**told, **lists})
             plan = cls(values["experiment"], facts, tuple(values["sites"]), values["partita"], values["format"])
             if facts.kind not in OBJECTIVES or not all(isinstance(name, str) for name in plan.sites):
                 raise ValueError(facts.kind)

@@ -36,6 +36,7 @@ def remote_federation(plan: Plan, introductions: Mapping[int, Mapping[str, int]]
         facts=plan.data.facts,
         label_sets=[_so_many(each["classes"]) for each in facts] if plan.data.own_labels else (),
         names=plan.sites,
+        class_names=plan.data.class_names,
         origin={"sites": {name: dict(each) for name, each in zip(plan.sites, facts, strict=True)}},
     )
 

@@ -36,6 +36,7 @@ def one_client(data: Federation, client: int) -> Federation:
         facts=data.facts,
         label_sets=[data.label_sets[client]] if data.label_sets else (),
         names=[data.name_of(client)],
+        class_names=data.class_names,
     )
 
 
@@ -143,6 +144,7 @@ def _placed(data: Federation, plan: Plan, number: int) -> Federation:
         facts=data.facts,
         label_sets=[data.label_sets[0] if at == number else nothing for at in places] if data.label_sets else (),
         names=plan.sites,
+        class_names=data.class_names,
     )
 
 

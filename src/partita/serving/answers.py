@@ -85,10 +85,23 @@ def _score(
 
 
 def class_of(label: str, classes: Sequence[str]) -> str:
-    """The name of a class, given its name or its number."""
-    if label in classes:
-        return label
+    """The name of a class, given its name or its number.
+
+    Where names are numbers themselves, and not those of their classes, a label is a name and nothing else.
+    """
     number = label.removesuffix(".0")
-    if number.isascii() and number.isdigit() and int(number) < len(classes):
+    for name in (label, number):
+        if name in classes:
+            return name
+    clear = all(name == str(at) for at, name in enumerate(classes) if _is_number(name))
+    if clear and number.isascii() and number.isdigit() and int(number) < len(classes):
         return classes[int(number)]
     raise PartitaError(unknown("label", label, classes[:50]))
+
+
+def _is_number(name: str) -> bool:
+    try:
+        float(name)
+    except ValueError:
+        return False
+    return True

@@ -47,9 +47,8 @@ def read_questions(path: Path, inputs: Inputs, label_column: str = "label") -> Q
         found = _numbered(load_npy(path), None)
     elif form.endswith(".txt"):
         with reading(path, "text"), open_text(path) as stream:
-            lines = [line.rstrip("\r\n") for line in stream]
-        texts = [line for line in lines if line.strip()]
-        found = Questions(texts, [str(row) for row in range(len(texts))])
+            lines = [(str(at), line.rstrip("\r\n")) for at, line in enumerate(stream, 1) if line.strip()]
+        found = Questions([text for _, text in lines], [at for at, _ in lines])
     elif form.endswith((".csv", ".jsonl", ".json")):
         found = _texts(path, label_column) if inputs.words is not None else _table(path, label_column)
     else:

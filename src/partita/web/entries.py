@@ -90,11 +90,10 @@ class RunEntry:
 
     def client_facts(self, client: str) -> dict[str, Any]:
         number = self.clients[client]
-        counts = self._facts.counts(number)
         return {
             "samples": self._facts.samples(number),
-            "counts": counts,
-            "labels": [str(label) for label in range(len(counts))] if counts is not None else None,
+            "counts": self._facts.counts(number),
+            "labels": self._facts.labels(number),
             "scores": self._facts.scores(number),
             "new": number == NEW or number in self._run.record.newcomers,
         }

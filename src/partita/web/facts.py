@@ -15,6 +15,7 @@ class ClientFacts:
         self._labels: Mapping[int, list[int]] = (
             dict(zip(labels["clients"], labels["train"], strict=True)) if labels else {}
         )
+        self._names: list[str] = labels.get("names", []) if labels else []
         named = named_baselines(run, {}).found
         self._scores: dict[str, Mapping[int, float]] = {"personal": run.scores()}
         if guard:
@@ -37,6 +38,11 @@ class ClientFacts:
     def counts(self, client: int) -> list[int] | None:
         """Training samples by label."""
         return self._labels.get(client)
+
+    def labels(self, client: int) -> list[str] | None:
+        """The names of the labels that are counted, or their numbers."""
+        counts = self._labels.get(client)
+        return None if counts is None else self._names or [str(label) for label in range(len(counts))]
 
     def scores(self, client: int) -> dict[str, float]:
         """By name: personal, guarded, global, local, floor, as far as they were measured."""

@@ -15,11 +15,12 @@ from ._named import stored
 
 HOME = "https://raw.githubusercontent.com/mhjabreel/CharCnn_Keras/master/data/ag_news_csv/"
 FILES = {"train.csv": "b1a00f826fdfbd249f79597b59e1dc12", "test.csv": "d52ea96a97a2d943681189a97654912d"}
+NAMES = ("World", "Sports", "Business", "Sci/Tech")
 
 
 def ag_news() -> Pool:
     """AG News: the title and first lines of 127,600 articles of 4 classes (world, sports, business, science)."""
-    return stored("ag_news", classes=4) or _read()
+    return (stored("ag_news", classes=4) or _read()).named(NAMES)
 
 
 def _read() -> Pool:

@@ -14,6 +14,8 @@ ARCHIVE = Remote(
     "c32a1d4ab5d03f1284b67883e8d87530",
 )
 
+NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+
 
 def cifar10(*, normalization: Literal["half", "imagenet", "published", "none"] = "half") -> Pool:
     """CIFAR-10: 60,000 colour images of 32 x 32 pixels, 10 classes; "published" normalises as FedBABU does."""
@@ -27,4 +29,4 @@ def cifar10(*, normalization: Literal["half", "imagenet", "published", "none"] =
         label=0,
         classes=10,
     )
-    return normalize(pool, normalization, IMAGENET)
+    return normalize(pool.named(NAMES), normalization, IMAGENET)

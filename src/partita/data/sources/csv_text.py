@@ -7,7 +7,7 @@ import numpy as np
 from ...errors import PartitaError
 from ..arrays import Units, naming
 from ..pool import Pool
-from ..tables import number_labels, rows_of
+from ..tables import rows_of
 from ..text import text_pool
 
 
@@ -32,14 +32,12 @@ def csv_text(
         tested += [number == 1] * (len(rows) - len(tested))
     if not rows:
         raise PartitaError(f"{path} has no rows.")
-    labels, classes = number_labels([row[len(text_columns)] for row in rows]) if label_column else (None, None)
     with naming(path):
         return text_pool(
             files[0].name.split(".")[0],
             [" ".join(row[: len(text_columns)]) for row in rows],
-            labels,
+            np.array([row[len(text_columns)] for row in rows], dtype=object) if label_column else None,
             characters=text == "characters",
             clients=np.array([row[-1] for row in rows]) if client_column else None,
             official_test=np.array(tested) if test_path is not None else None,
-            classes=classes,
         )

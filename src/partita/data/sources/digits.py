@@ -5,6 +5,7 @@ from importlib.metadata import distribution
 import numpy as np
 
 from ..pool import Pool, pool
+from ._characters import DIGITS
 
 
 def digits() -> Pool:
@@ -14,4 +15,4 @@ def digits() -> Pool:
         str(distribution("scikit-learn").locate_file("sklearn/datasets/data/digits.csv.gz")), delimiter=","
     )
     pixels, labels = table[:, :-1], table[:, -1].astype(np.int64)
-    return pool("digits", (pixels / 16).astype(np.float32).reshape(-1, 1, 8, 8), labels, classes=10)
+    return pool("digits", (pixels / 16).astype(np.float32).reshape(-1, 1, 8, 8), labels, classes=10).named(DIGITS)

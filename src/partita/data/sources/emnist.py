@@ -6,6 +6,7 @@ from typing import Literal
 from ...errors import PartitaError, unknown
 from ..download import Remote, obtain
 from ..pool import Pool
+from ._characters import CAPITALS, CHARACTERS, DIGITS, MERGED
 from ._files import Tree
 from ._idx import Bytes, idx_pool, parse_idx
 from ._images import Gray, normalize
@@ -17,7 +18,14 @@ ARCHIVE = Remote(
     "58c8d27c78d21e728a6bc7b3cc06412e",
 )
 Part = Literal["balanced", "byclass", "bymerge", "letters", "digits", "mnist"]
-CLASSES: dict[str, int] = {"balanced": 47, "byclass": 62, "bymerge": 47, "letters": 26, "digits": 10, "mnist": 10}
+CLASSES: dict[str, tuple[str, ...]] = {
+    "balanced": MERGED,
+    "byclass": CHARACTERS,
+    "bymerge": MERGED,
+    "letters": CAPITALS,
+    "digits": DIGITS,
+    "mnist": DIGITS,
+}
 SHAPE = (1, 28, 28)
 
 
@@ -25,7 +33,7 @@ def emnist(*, part: Part = "balanced", normalization: Gray = "half") -> Pool:
     """EMNIST: handwritten digits and letters of 28 x 28 pixels, upright; as .npz: emnist_PART.npz."""
     if part not in CLASSES:
         raise PartitaError(unknown("part of emnist", part, CLASSES))
-    pool = stored("emnist", file=f"emnist_{part}", classes=CLASSES[part], shape=SHAPE)
+    pool = stored("emnist", file=f"emnist_{part}", classes=len(CLASSES[part]), shape=SHAPE)
     if pool is None:
         place = locate("emnist", "gzip", "gzip.zip") or obtain([ARCHIVE])[0]
         halves = [tuple(_read(place, part, role, what) for what in ("images", "labels")) for role in ("train", "test")]
@@ -33,12 +41,12 @@ def emnist(*, part: Part = "balanced", normalization: Gray = "half") -> Pool:
         pool = idx_pool(
             "emnist",
             [(images, labels) for images, labels in halves],
-            classes=CLASSES[part],
+            classes=len(CLASSES[part]),
             first_label=1 if part == "letters" else 0,
             transposed=True,
         )
         check_shape(pool, SHAPE)
-    return normalize(pool, normalization)
+    return normalize(pool.named(CLASSES[part]), normalization)
 
 
 def _read(place: Path, part: str, role: str, what: str) -> Bytes:

@@ -10,6 +10,7 @@ from ...errors import PartitaError
 from ..arrays import reading
 from ..download import Remote
 from ..pool import Array, Pool, pool
+from ._characters import CHARACTERS
 from ._examples import find_database, read_examples
 from ._images import Gray, normalize
 from ._leaf import User, leaf_folder, read_leaf
@@ -24,7 +25,7 @@ DATABASE = Remote(
     sha256="c3aaf91b4cf4e69d53d81627ad119eccdc878ff906f68e66063ff10f67faad48",
     size=170_507_172,
 )
-CLASSES = 62
+CLASSES = len(CHARACTERS)
 SHAPE = (1, 28, 28)
 
 
@@ -33,7 +34,8 @@ def femnist(*, normalization: Gray = "half") -> Pool:
 
     From LEAF's JSON files, or from TensorFlow Federated's database of the same images, which is unpacked to 4.7 GB.
     """
-    return normalize(stored("femnist", classes=CLASSES, shape=SHAPE) or _read(), normalization)
+    pool = stored("femnist", classes=CLASSES, shape=SHAPE) or _read()
+    return normalize(pool.named(CHARACTERS), normalization)
 
 
 def _read() -> Pool:

@@ -20,7 +20,7 @@ ARCHIVE = Remote(
 )
 FOLDERS = ("RawData", "HAPT Data Set/RawData")
 WINDOW, STEP = 128, 64
-ACTIVITIES = 6
+ACTIVITIES = ("walking", "walking upstairs", "walking downstairs", "sitting", "standing", "laying")
 """Activities 7 to 12 are changes of posture, which are too short for a window."""
 
 
@@ -30,12 +30,12 @@ def hapt() -> Pool:
     From hapt.npz, or from UCI's archive or its folder RawData: each labelled stretch is cut into windows that overlap
     by half.
     """
-    found = stored("hapt", classes=ACTIVITIES, shape=(6, WINDOW))
+    found = stored("hapt", classes=len(ACTIVITIES), shape=(6, WINDOW))
     if found is not None:
-        return found
+        return found.named(ACTIVITIES)
     with Tree(locate("hapt", *FOLDERS, "HAPT Data Set.zip") or obtain([ARCHIVE])[0]) as tree:
         inner = "" if tree.path.is_dir() else next((f"{each}/" for each in FOLDERS if tree.files(each)), "RawData/")
-        return _read(tree, inner)
+        return _read(tree, inner).named(ACTIVITIES)
 
 
 def _read(tree: Tree, inner: str) -> Pool:
@@ -46,14 +46,14 @@ def _read(tree: Tree, inner: str) -> Pool:
     signals: dict[tuple[int, int], Array] = {}
     for row, values in enumerate(_table(tree, f"{inner}labels.txt", 5).astype(int).tolist(), 1):
         experiment, person, activity, first, last = values
-        if not 1 <= activity <= 2 * ACTIVITIES or not 1 <= first <= last:
+        if not 1 <= activity <= 2 * len(ACTIVITIES) or not 1 <= first <= last:
             raise PartitaError(f"{where}, row {row}: {values} is no activity 1..12 with first and last.")
         if (experiment, person) not in signals:
             signals[experiment, person] = _signals(tree, inner, experiment, person)
         signal = signals[experiment, person]
         if last > signal.shape[1]:
             raise PartitaError(f"{where}, row {row}: {last} is after the end of the recording.")
-        if activity <= ACTIVITIES:
+        if activity <= len(ACTIVITIES):
             # Samples are numbered from 1, and the last belongs to the stretch.
             starts = range(first - 1, last - WINDOW + 1, STEP)
             windows += [signal[:, start : start + WINDOW] for start in starts]
@@ -61,7 +61,7 @@ def _read(tree: Tree, inner: str) -> Pool:
             people += [person] * len(starts)
     if not windows:
         raise PartitaError(f"{tree.path} has no stretch of an activity that is {WINDOW} samples long.")
-    return pool("hapt", np.stack(windows), np.array(labels), classes=ACTIVITIES, clients=np.array(people))
+    return pool("hapt", np.stack(windows), np.array(labels), classes=len(ACTIVITIES), clients=np.array(people))
 
 
 def _signals(tree: Tree, inner: str, experiment: int, person: int) -> Array:

@@ -1,5 +1,6 @@
 """Data sets of the Hugging Face library `datasets`."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ from ...errors import PartitaError, unknown
 from ...extras import optional
 from ..arrays import Units, assemble, stack
 from ..pool import Array, Pool
-from ..tables import number_labels
 
 
 def huggingface(
@@ -37,9 +37,9 @@ def huggingface(
         for part in parts:
             if column not in part.column_names:
                 raise PartitaError(f"{path}: {unknown('column', column, part.column_names)}")
-    targets, classes = _labels(parts, label_column, kind) if label_column else (None, None)
+    targets, classes, names = _labels(parts, label_column, kind) if label_column else (None, None, ())
     counts = [len(part) for part in parts]
-    return assemble(
+    made = assemble(
         Path(path).name,
         _inputs(parts, input_column, path),
         targets,
@@ -49,6 +49,7 @@ def huggingface(
         clients=np.array([str(each) for part in parts for each in part[client_column]]) if client_column else None,
         official_test=np.repeat([False, True], counts) if test_split is not None else None,
     )
+    return made.named(names)
 
 
 def _load(library: Any, path: str, configuration: str | None) -> Any:
@@ -78,9 +79,10 @@ def _inputs(parts: list[Any], column: str, path: str) -> Array:
     return stack([(f"{path}: {column} of row {row}", np.asarray(value)[None]) for row, value in enumerate(values)])
 
 
-def _labels(parts: list[Any], column: str, kind: Problem) -> tuple[Array, int | None]:
+def _labels(parts: list[Any], column: str, kind: Problem) -> tuple[Array, int | None, Sequence[str]]:
+    """The labels, and the number and names of the classes where the data set says them."""
     labels = [label for part in parts for label in part[column]]
     if labels and isinstance(labels[0], str):
-        return number_labels(labels)
-    classes = getattr(parts[0].features[column], "num_classes", None) if kind == "classification" else None
-    return np.array(labels), classes
+        return np.array(labels, dtype=object), None, ()
+    feature = parts[0].features[column] if kind == "classification" else None
+    return np.array(labels), getattr(feature, "num_classes", None), getattr(feature, "names", None) or ()

@@ -3,6 +3,7 @@
 from ..arrays import naming
 from ..download import Remote, find, obtain
 from ..pool import Pool
+from ._characters import DIGITS
 from ._files import read_bytes
 from ._idx import Bytes, idx_pool, parse_idx
 from ._images import Gray, normalize
@@ -26,7 +27,7 @@ def mnist(*, normalization: Gray = "half") -> Pool:
         train_images, train_labels, test_images, test_labels = map(read_part, FILES)
         pool = idx_pool("mnist", [(train_images, train_labels), (test_images, test_labels)], classes=10)
         check_shape(pool, SHAPE)
-    return normalize(pool, normalization)
+    return normalize(pool.named(DIGITS), normalization)
 
 
 def read_part(file: str) -> Bytes:

@@ -34,7 +34,7 @@ def _count(population: "Population") -> Result:
     data = population.data
     clients = list(fixed_sample(range(len(data)), MOST_CLIENTS))
     counts = {str(role): label_counts(data, (role,), clients).tolist() for role in ROLES}
-    return {"classes": data.classes, "clients": clients, **counts}
+    return {"classes": data.classes, "names": list(data.class_names), "clients": clients, **counts}
 
 
 def _tables(result: Result, metric: Metric) -> list[Table]:

@@ -36,7 +36,7 @@ def _cells(found: dict[str, Any], name_of: Callable[[int], str]) -> Html:
     counts = [
         [sum(roles) for roles in zip(*rows, strict=True)] for rows in zip(*(found[role] for role in ROLES), strict=True)
     ]
-    names, folded = _folded(found["classes"], counts)
+    names, folded = _folded(found.get("names") or [str(each) for each in range(found["classes"])], counts)
     places = evenly(range(len(folded)), min(MOST_CLIENTS, max(MOST_CELLS // len(names), 10)))
     most = max(max(row) for row in folded) or 1
     clients = [name_of(found["clients"][place]) for place in places]
@@ -65,11 +65,11 @@ def _cells(found: dict[str, Any], name_of: Callable[[int], str]) -> Html:
     )
 
 
-def _folded(classes: int, counts: Sequence[Sequence[int]]) -> tuple[list[str], list[list[int]]]:
+def _folded(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> tuple[list[str], list[list[int]]]:
     """Names and counts of the rows: of one label each, or of several in succession."""
-    step = -(-classes // MOST_CLASSES)
-    starts = range(0, classes, step)
-    names = [str(at) if step == 1 else f"{at} to {min(at + step, classes) - 1}" for at in starts]
+    step = -(-len(labels) // MOST_CLASSES)
+    starts = range(0, len(labels), step)
+    names = [labels[at] if step == 1 else f"{labels[at]} to {labels[min(at + step, len(labels)) - 1]}" for at in starts]
     return names, [[sum(row[at : at + step]) for at in starts] for row in counts]
 
 

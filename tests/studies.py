@@ -12,6 +12,7 @@ from partita.data.distribution import label_counts
 from partita.evaluation.representation import body_features, embedding, layer_cka, layer_similarity, without_head
 from partita.evaluation.scores import Record
 from partita.evaluation.variants import Variant
+from partita.experiment.chosen import chosen_settings
 from partita.experiment.describe import describe
 from partita.experiment.files import make, trusted
 from partita.runs.record import BaselinesPlace, RunRecord
@@ -249,7 +250,8 @@ def record(label: str = "fedper", **changes: Any) -> RunRecord:
         "baseline_tuning": True,
         "status": "done",
     }
-    return RunRecord(**(known | changes))
+    values = known | changes
+    return RunRecord(**{"settings": chosen_settings(values["experiment"])} | values)
 
 
 def experiment_of(label: str, *, seed: int = 0, **settings: Any) -> dict[str, Any]:

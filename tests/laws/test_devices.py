@@ -37,7 +37,7 @@ from partita.evaluation.analyses.similarity import similarity
 from partita.evaluation.analyses.without_head import without_head
 from partita.evaluation.analysis import Analysis
 from partita.randomness import derive, seeded
-from partita.simulation import experiment
+from partita.simulation import experiment, setup
 from partita.simulation.population import population_at
 from partita.simulation.result import Result
 from partita.simulation.simulate import simulate
@@ -99,7 +99,9 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(FakeTensor, "__deepcopy__", copied, raising=False)
     monkeypatch.setattr(eligibility, "PARAMETERS", (nn.Parameter, FakeTensor))
     monkeypatch.setattr(fast, "verified", lambda phase, case, wanted, run: wanted)
-    monkeypatch.setattr(experiment, "check_device", lambda name: None)
+    monkeypatch.setattr(experiment, "need_device", lambda name: None)
+    # Fake tensors have no values to look at.
+    monkeypatch.setattr(setup, "unanswerable", lambda data, tested: [])
     # Torch also logs what it raises.
     logging.disable(logging.CRITICAL)
     try:

@@ -62,17 +62,16 @@ def methods() -> dict[str, Algorithm]:
 
 
 def few(inputs: Any, labels: Any, owners: Any, clients: int, scale: float) -> Federation:
-    """The first clients with 24 samples of three classes."""
+    """The first clients with 24 samples of three classes, spread over their time."""
     kept = np.isin(labels, np.unique(labels)[:3])
     inputs, labels, owners = inputs[kept], labels[kept], owners[kept]
     chosen = [owner for owner in np.unique(owners) if (owners == owner).sum() >= 24][:clients]
+    rows = {owner: np.flatnonzero(owners == owner) for owner in chosen}
+    spread = {owner: own[np.linspace(0, len(own) - 1, 24).astype(int)] for owner, own in rows.items()}
     return from_clients(
         {
-            f"person {owner}": (
-                torch.tensor(inputs[owners == owner][:24] / scale, dtype=torch.float32),
-                torch.tensor(labels[owners == owner][:24]),
-            )
-            for owner in chosen
+            f"person {owner}": (torch.tensor(inputs[own] / scale, dtype=torch.float32), torch.tensor(labels[own]))
+            for owner, own in spread.items()
         }
     )
 

@@ -144,7 +144,7 @@ def test_the_run_says_so_everywhere(tmp_path: Path, told: Callable[..., str]) ->
         (2, "ben", 2),
         (3, "ben", 3),
     ]
-    assert all(row["problem"].startswith("The loss of client 1 became nan in round") for row in rows)
+    assert all(row["problem"].startswith("The loss of client ben became nan in round") for row in rows)
     assert line in made.report().read_text(encoding="utf-8")
     told("export", str(tmp_path / "run"), "--csv", str(tmp_path / "tables"))
     with (tmp_path / "tables" / "left_out.csv").open() as file:

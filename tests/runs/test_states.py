@@ -24,6 +24,7 @@ from runs.kept import same_tensors
 
 RECORD = RunRecord(
     experiment={},
+    settings={},
     label="fedper",
     variant="before_local",
     metric="accuracy",

@@ -1,33 +1,22 @@
 """Who does what: every client is in one job, every job is given once, and clients stay with their workers."""
 
 import math
-import os
 import random
-import time
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, strategies as st
 
-from laws.methods import ALGORITHMS
 from partita.algorithms.fedavg import fedavg
-from partita.core.client import Client
-from partita.core.phases import Phase
-from partita.engine.fast import FastEngine
 from partita.randomness import Moment
 from partita.simulation import jobs as division
 from partita.simulation.executors._pool import AHEAD, Queue
 from partita.simulation.experiment import Experiment
 from partita.simulation.jobs import Job, Train, jobs
 from partita.simulation.setup import Setup
-from partita.tensors import Tensors
-from simulation.small import run
 from toys import small_federation, small_network
 
 
@@ -112,23 +101,3 @@ def test_jobs_that_are_far_off_are_not_made_yet() -> None:
     assert first
     assert list(first.clients) == [0]
     assert len(made) == AHEAD
-
-
-def test_workers_go_on_with_their_clients(tmp_path: Path) -> None:
-    """Two workers, four clients, two of them slow: whoever had a client gets it again if nobody must wait for it."""
-    run(ALGORITHMS["fedrep"], "processes:2", rounds=4, participation=1.0, run_phase=partial(signing, place=tmp_path))
-    signed = [line.split() for line in (tmp_path / "log").read_text().splitlines()]
-    by = Counter((client, pid) for client, pid in signed)
-    assert len({pid for _, pid in by}) == 2
-    for client in {client for client, _ in by}:
-        most = max(times for (each, _), times in by.items() if each == client)
-        assert most >= 0.7 * sum(times for (each, _), times in by.items() if each == client)
-
-
-def signing(phase: Phase, clients: Sequence[Client], tensors: Sequence[Tensors], *, place: Path) -> list[Tensors]:
-    """An engine for which every client takes a while, and which notes whose it was."""
-    for client in clients:
-        time.sleep(0.05)
-        with (place / "log").open("a") as log:
-            log.write(f"{client.id} {os.getpid()}\n")
-    return FastEngine()(phase, clients, tensors)

@@ -102,7 +102,7 @@ def test_another_personal_part_is_held_as_tensors() -> None:
 
 
 def test_clients_with_other_numbers_of_labels_answer_together() -> None:
-    data = small_federation((12, 12, 12), classes=3)
+    data = small_federation((30, 30, 30), classes=3)
     sets = [torch.tensor([0, 1]), torch.tensor([0, 1, 2]), torch.tensor([0, 2])]
     keep = [torch.isin(data.samples.targets, each) for each in sets]
     roles = [{role: rows[kept[rows]] for role, rows in own.items()} for own, kept in zip(data.roles, keep, strict=True)]

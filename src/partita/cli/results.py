@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 def print_run(run: "StoredRun", *, oracle: bool = False, notes: bool = True) -> None:
     """Print a run: experiment, progress and scores; with `oracle` also the round that is best on test data."""
-    from ..experiment.chosen import settings_text
     from ..simulation.left_out import left_out_text
 
     record = run.record
@@ -25,7 +24,7 @@ def print_run(run: "StoredRun", *, oracle: bool = False, notes: bool = True) -> 
         f"{run.done} of {record.rounds} rounds, {run.seconds_per_round:.2f} s and "
         f"{run.bytes_per_round / 1e6:.2f} MB each; started {record.started}"
     )
-    say(f"Settings: {settings_text(record.experiment)}")
+    say(f"Settings: {record.settings_text}")
     for note in record.notes if notes else ():
         say(("Note:", "bold"), f" {note}")
     if run.evaluated:
@@ -105,7 +104,6 @@ def _print_scores(
 
 def print_gains(run: "StoredRun", gains: "list[Gain]", beside: "NamedBaselines") -> None:
     """Print a run's gains over floor and baselines, the clients that are hurt, missing baselines, and the guard."""
-    from ..experiment.chosen import settings_text
     from ..runs.gains import remarks
 
     if not gains:
@@ -129,7 +127,7 @@ def print_gains(run: "StoredRun", gains: "list[Gain]", beside: "NamedBaselines")
         "Surely: the 95 % interval of the client's gain is below 0."
     )
     for name, each in beside.found.items():
-        say(f"{name}: {settings_text(each.run.record.experiment)}; {each.choice}")
+        say(f"{name}: {each.run.record.settings_text}; {each.choice}")
     for text in remarks([(run, beside.found)]):
         say(("Note: ", "bold"), text)
     for gain in gains:

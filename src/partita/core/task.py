@@ -94,6 +94,10 @@ class Task:
                 weights[name].copy_(used[place].detach())
         return result
 
+    def copy(self) -> "Task":
+        """A task with a module of its own. Initial weights, loss and measure are shared with this one."""
+        return deepcopy(self, {id(each): each for each in (self.weights, self.loss, self.measure)})
+
     def place(self, tensors: Tensors) -> Tensors:
         """The tensors on the network's device."""
         return {name: tensor.to(self.device) for name, tensor in tensors.items()}

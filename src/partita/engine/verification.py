@@ -7,7 +7,6 @@ decision whichever client it meets first.
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from copy import deepcopy
 from dataclasses import replace
 
 import torch
@@ -116,7 +115,7 @@ def _as_it_is(task: Task) -> Task:
 
 def _in_double(task: Task) -> Task:
     """A copy; but for the initial weights, which are only read: those of a large network take much memory."""
-    made = deepcopy(task, {id(task.weights): task.weights})
+    made = task.copy()
     made.module.double()
     return made
 

@@ -30,11 +30,6 @@ def chosen_settings(description: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-def settings_text(description: Mapping[str, Any]) -> str:
-    """The same in one line."""
-    return ", ".join(f"{key}={value}" for key, value in chosen_settings(description).items())
-
-
 def _own(settings: Mapping[str, Any], above: str) -> dict[str, str]:
     """Of a method: what differs from its defaults, and its optimizers."""
     found: dict[str, str] = {}

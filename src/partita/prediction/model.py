@@ -1,7 +1,6 @@
 """What is a client's model to whoever uses it? An ordinary module that knows its inputs, its classes and what it is."""
 
 from collections.abc import Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -91,7 +90,7 @@ class MethodNetwork(nn.Module):
     def __init__(self, algorithm: Algorithm, task: Task, tensors: Tensors, number: int, moment: Moment) -> None:
         super().__init__()
         self._algorithm = algorithm
-        own = deepcopy(task)
+        own = task.copy()
         own.evaluate_()
         self._client = _without_data(own, number, moment)
         # A dot in the name of a buffer is not allowed.

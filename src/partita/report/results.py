@@ -7,7 +7,6 @@ from typing import Any
 
 from ..evaluation.figures import Table
 from ..evaluation.seeds import half_width
-from ..experiment.chosen import settings_text
 from ..formatting import NONE, byte_text
 from .method import Method
 from .study import Study
@@ -61,7 +60,7 @@ def results(study: Study) -> list[Table]:
 
 def settings_of(method: Method) -> str:
     """What was chosen: for a baseline under each seed, where its rates differ."""
-    said = dict.fromkeys(settings_text(each.run.record.experiment) for each in method.replicas)
+    said = dict.fromkeys(each.run.record.settings_text for each in method.replicas)
     text = " / ".join(said)
     return f"{text}; {method.choice}" if method.choice else text
 

@@ -9,7 +9,6 @@ from typing import IO
 
 from ..errors import PartitaError
 from ..evaluation.scores import Record
-from ..experiment.chosen import chosen_settings
 from ..simulation.left_out import LeftOut
 from ..simulation.traffic import Traffic
 from .gains import gains_of
@@ -53,7 +52,7 @@ def _tables(run: StoredRun) -> dict[str, tuple[Sequence[str], Iterable[Sequence[
         "left_out": ([each.name for each in fields(LeftOut)], map(astuple, run.left_out)),
         "rounds": (["round", "seconds", "participants"], run.rounds),
         "gains": (GAINS, _gains(run)),
-        "settings": (["setting", "value"], list(chosen_settings(run.record.experiment).items())),
+        "settings": (["setting", "value"], list(run.record.settings.items())),
     }
 
 

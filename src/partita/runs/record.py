@@ -22,6 +22,8 @@ class RunRecord:
 
     experiment: dict[str, Any]
     """The description of the experiment, from which it can be made again."""
+    settings: dict[str, str]
+    """In words: every setting that is not a default, and the whole optimizers (`chosen_settings`)."""
     label: str
     """The method, and the method it is built on."""
     variant: Variant
@@ -63,6 +65,11 @@ class RunRecord:
     def score(self) -> Metric:
         """The metric of this run's scores."""
         return Metric(self.metric)
+
+    @property
+    def settings_text(self) -> str:
+        """The settings in one line."""
+        return ", ".join(f"{key}={value}" for key, value in self.settings.items())
 
     @property
     def done(self) -> bool:

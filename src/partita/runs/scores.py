@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 
 from ..errors import PartitaError, unknown
 from ..evaluation.comparison import Comparison, Scores, compare
-from ..experiment.chosen import settings_text
 from .gathering import Gathered
 from .grouping import grouped
 from .likeness import marks, need_same_clients
@@ -25,7 +24,7 @@ def compare_stored(gathered: Gathered, *, baseline: str | None = None, level: fl
         level=level,
         lower_is_better=gathered.runs[0].metric.lower_is_better,
         marks=marks(groups),
-        settings={name: settings_text(runs[0].record.experiment) for name, runs in groups.items()},
+        settings={name: runs[0].record.settings_text for name, runs in groups.items()},
         notes=[str(each) for each in gathered.passed_over],
     )
 

@@ -16,6 +16,7 @@ from ..data.questions import remarks
 from ..errors import PartitaError
 from ..evaluation.analysis import declared
 from ..evaluation.scores import used_variant
+from ..experiment.chosen import chosen_settings
 from ..experiment.description import describe_experiment, differences, rebuild
 from ..experiment.files import trusted
 from ..simulation.events import OnEvent, ignore
@@ -75,7 +76,8 @@ class Session:
         notes = dict.fromkeys([*remarks(data), *weights, *(note for setup in setups.values() for note in setup.notes)])
         whole = len(data) <= MOST_CLIENTS
         record = RunRecord(
-            experiment=describe_experiment(experiment),
+            experiment=(description := describe_experiment(experiment)),
+            settings=chosen_settings(description),
             label=experiment.algorithm.label,
             variant=used_variant(experiment.algorithm),
             metric=data.metric,

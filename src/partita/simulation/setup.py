@@ -176,5 +176,6 @@ class Setup:
                 tried = {self.tasks[other]: other for other in [*islice(self.different, MOST_TRIALS), 0]}
                 for number in sorted(tried.values()):
                     notes += try_network(self.client(number, first.moment), data, own_loss=experiment.loss is not None)
-            notes += unanswerable(data, self.evaluated)
+            if experiment.measure is None:
+                notes += unanswerable(data, self.evaluated)
         return tuple(dict.fromkeys(notes))

@@ -3,7 +3,6 @@
 import inspect
 import warnings
 from collections.abc import Mapping
-from copy import deepcopy
 
 import torch
 from torch import Tensor, nn
@@ -46,7 +45,7 @@ def try_network(client: Client, data: Federation, *, own_loss: bool) -> list[str
     The pass is made on a copy: neither the network nor any random state is touched. With a loss of one's own, the form
     of the network's answer is left to that.
     """
-    task, samples = deepcopy(client.task), client.train.take(slice(0, 2))
+    task, samples = client.task.copy(), client.train.take(slice(0, 2))
     with seeded(client.moment.seed, "trial"), warnings.catch_warnings():
         # Torch warns of what is refused here.
         warnings.simplefilter("ignore")

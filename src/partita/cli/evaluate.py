@@ -1,15 +1,21 @@
 """The command that analyses a finished run."""
 
 import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .. import registry
 from . import terminal
-from .groups import for_each_run, holds_several
+from .groups import Made, for_each_run, holds_several, name_passed_over
 from .options import AsJson, Folder, Trust, use_one_thread
+
+if TYPE_CHECKING:
+    from ..evaluation.analysis import Analysis
+    from ..evaluation.seeds import Numbers
 
 
 def evaluate(
@@ -37,7 +43,8 @@ def evaluate(
 ) -> None:
     """Analyse the models of a finished run. The results are kept in the run and shown in its report.
 
-    `partita list analyses` says what each analysis computes.
+    `partita list analyses` says what each analysis computes. For a folder that holds several runs, the command shows
+    each method's means over its seeds with intervals, and names the runs that it left out.
 
     Examples:
 
@@ -56,7 +63,6 @@ def evaluate(
     names = [registry.Trusted(name.strip()) for name in what.split(",")] if what else None
     given = {"clients": clients, "epochs": epochs, "lr": lr, "samples": samples}
     chosen = choose_analyses(names, {key: value for key, value in given.items() if value is not None})
-    known = {analysis.name: analysis for analysis in chosen}
 
     def evaluated(folder: Path) -> dict[str, Any]:
         with (
@@ -64,18 +70,70 @@ def evaluate(
             Session.open(folder, trust=trust, on_event=on_event) as session,
         ):
             found = look(session, chosen, lenient=names is None)
-            record = session.record
-        if not as_json:
-            for name, result in found.found.items():
-                for table in known[name].tables(result, record.score):
-                    terminal.print_table(table)
-            for name, reason in found.left_out.items():
-                terminal.tell(f"{name} does not apply: {reason}")
-        return {"run": str(folder), "names": record.names, "analyses": found.found, "left_out": found.left_out}
+            names_of_clients = session.record.names
+        return {"run": str(folder), "names": names_of_clients, "analyses": found.found, "left_out": found.left_out}
 
     if holds_several(run):
-        for_each_run(run, lambda each: evaluated(each.folder), as_json)
+        made = for_each_run(run, evaluated)
+        if as_json:
+            print(json.dumps(made.as_dict(lambda several: _means(chosen, several))))
+        else:
+            _print_groups(chosen, made)
         return
     shown = evaluated(run)
     if as_json:
         print(json.dumps(shown))
+    else:
+        _print_one(chosen, shown, run)
+
+
+def _print_one(analyses: "Sequence[Analysis]", shown: dict[str, Any], folder: Path) -> None:
+    from ..runs.stored import read_run
+
+    metric = read_run(folder).metric
+    for analysis in analyses:
+        if analysis.name in shown["analyses"]:
+            for table in analysis.tables(shown["analyses"][analysis.name], metric):
+                terminal.print_table(table)
+    _name_left_out(shown["left_out"])
+
+
+def _print_groups(analyses: "Sequence[Analysis]", made: Made) -> None:
+    """Means over the seeds of each method."""
+    from ..evaluation.seeds import seeds_table
+
+    for name, runs in made.groups.items():
+        several = made.of(name)
+        terminal.say((f"\n{name}", "bold"))
+        for analysis in analyses:
+            if numbers := _numbers(analysis, several):
+                terminal.print_table(seeds_table(analysis.title, numbers, runs[0].metric))
+            elif any(analysis.name in each["analyses"] for each in several):
+                terminal.say(f"{analysis.title}: has no mean over seeds. The report shows it.")
+        _name_left_out({key: reason for each in several for key, reason in each["left_out"].items()})
+    name_passed_over(made.passed_over)
+
+
+def _name_left_out(left_out: Mapping[str, str]) -> None:
+    for name, reason in left_out.items():
+        terminal.tell(f"{name} does not apply: {reason}")
+
+
+def _means(analyses: "Sequence[Analysis]", several: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """For machines: each analysis with means over seeds, by row and column."""
+    from ..evaluation.seeds import over_seeds
+
+    found = {each.name: over_seeds(numbers) for each in analyses if (numbers := _numbers(each, several))}
+    return {
+        "means": {
+            name: {row: {column: asdict(mean) for column, mean in cells.items()} for row, cells in rows.items()}
+            for name, rows in found.items()
+        }
+    }
+
+
+def _numbers(analysis: "Analysis", several: Sequence[dict[str, Any]]) -> "list[Numbers]":
+    """What an analysis found under each seed, if that has a mean."""
+    if analysis.numbers is None:
+        return []
+    return [analysis.numbers(each["analyses"][analysis.name]) for each in several if analysis.name in each["analyses"]]

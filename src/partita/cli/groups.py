@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..errors import PartitaError
 from ..formatting import MINUS
 from . import terminal
 
@@ -46,22 +48,57 @@ def name_passed_over(passed_over: "tuple[PassedOver, ...]") -> None:
         terminal.tell(str(each), "yellow", "Note")
 
 
-def for_each_run(folder: Path, do: "Callable[[StoredRun], dict[str, Any]]", as_json: bool) -> list[dict[str, Any]]:
-    """Do something with every run of a folder that is done; those that are not are named and passed over."""
-    from ..runs.gathering import gather
+@dataclass(frozen=True)
+class Made:
+    """What was made of the runs of a folder: one result for each run, by method; and which runs were passed over."""
+
+    groups: "dict[str, list[StoredRun]]"
+    results: dict[Path, dict[str, Any]]
+    passed_over: "tuple[PassedOver, ...]"
+
+    def of(self, name: str) -> list[dict[str, Any]]:
+        """The results of a group, one for each seed."""
+        return [self.results[run.folder] for run in self.groups[name]]
+
+    def as_dict(self, over_seeds: "Callable[[list[dict[str, Any]]], dict[str, Any]]") -> dict[str, Any]:
+        """For machines: `over_seeds` makes of the results of a group what is said of all of them."""
+        groups = {
+            name: {
+                "runs": [str(run.folder) for run in runs],
+                "seeds": [run.seed for run in runs],
+                **over_seeds(self.of(name)),
+            }
+            for name, runs in self.groups.items()
+        }
+        runs = {str(folder): found for folder, found in self.results.items()}
+        return {"groups": groups, "runs": runs, "passed_over": _reasons(self.passed_over)}
+
+
+def for_each_run(folder: Path, do: Callable[[Path], dict[str, Any]]) -> Made:
+    """Do something with every run of a folder that is done; what cannot be done is passed over, with the reason.
+
+    If nothing can be done, the first reason is an error.
+    """
+    from ..runs.gathering import PassedOver, gather
+    from ..runs.grouping import grouped
 
     gathered = gather([folder], finished=True)
-    made: dict[str, dict[str, Any]] = {}
+    found: dict[Path, dict[str, Any]] = {}
+    problems: dict[Path, PartitaError] = {}
     for run in gathered.runs:
-        if not as_json:
-            terminal.say((f"\n{run.folder}", "bold"))
-        made[str(run.folder)] = do(run)
-    if as_json:
-        left = {str(each.folder): each.reason for each in gathered.passed_over}
-        print(json.dumps({"runs": made, "passed_over": left}))
-    else:
-        name_passed_over(gathered.passed_over)
-    return list(made.values())
+        try:
+            found[run.folder] = do(run.folder)
+        except PartitaError as problem:
+            problems[run.folder] = problem
+    if not found:
+        raise next(iter(problems.values()))
+    failed = (PassedOver(place, str(problem)) for place, problem in problems.items())
+    groups = grouped([run for run in gathered.runs if run.folder in found])
+    return Made(groups, found, (*gathered.passed_over, *failed))
+
+
+def _reasons(passed_over: "tuple[PassedOver, ...]") -> dict[str, str]:
+    return {str(each.folder): each.reason for each in passed_over}
 
 
 def _as_dict(found: "Study") -> dict[str, Any]:
@@ -73,5 +110,5 @@ def _as_dict(found: "Study") -> dict[str, Any]:
         "methods": [method_as_dict(found, method) for method in found.methods],
         "baselines": [method_as_dict(found, method) for method in found.baselines],
         "notes": [*found.notes, *found.remarks],
-        "passed_over": {str(each.folder): each.reason for each in found.passed_over},
+        "passed_over": _reasons(found.passed_over),
     }

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from . import terminal
-from .groups import for_each_run, holds_several
+from .groups import for_each_run, holds_several, name_passed_over
 from .options import AsJson, Folder, Trust, use_one_thread
 
 
@@ -26,7 +26,8 @@ def guard(
 ) -> None:
     """Choose each client's personal model, the global one or a mixture on validation data, and show test scores.
 
-    `partita run` does this too when it makes baselines.
+    `partita run` does this too when it makes baselines. For a folder that holds several runs, the command shows each
+    method's means over its seeds with an interval, and names the runs that it left out.
 
     Examples:
 
@@ -36,10 +37,18 @@ def guard(
 
     partita guard runs/fedper-digits-1 --global runs/fedavg-digits-1 --prior 10
     """
-    from ..evaluation.analyses.guard import guard as guard_analysis, hurt_said
+    from ..evaluation.analyses.guard import (
+        OVER_SEEDS,
+        OVER_SEEDS_NOTE,
+        guard as guard_analysis,
+        over_seeds,
+        over_seeds_cells,
+    )
+    from ..evaluation.figures import Table
     from ..evaluation.guard import PRIOR
     from ..runs.evaluate import analyse
     from ..runs.session import Session
+    from ..runs.stored import read_run
 
     use_one_thread()
     analysis = guard_analysis(global_run=global_run, prior=PRIOR if prior is None else prior)
@@ -49,19 +58,20 @@ def guard(
             terminal.show_events(not as_json) as on_event,
             Session.open(folder, trust=trust, on_event=on_event) as session,
         ):
-            found = analyse(session, analysis)
-            metric = session.record.score
-        if not as_json:
-            for table in analysis.tables(found, metric):
-                terminal.print_table(table)
-        return dict(found)
+            return dict(analyse(session, analysis))
 
     if holds_several(run):
-        results = for_each_run(run, lambda each: guarded(each.folder), as_json)
-        if not as_json and len(results) > 1:
-            before, after = (hurt_said(*results, when=when) for when in ("before", "after"))
-            terminal.say(f"All {len(results)} runs together: hurt {before} without the guard, {after} with it.")
+        made = for_each_run(run, guarded)
+        if as_json:
+            print(json.dumps(made.as_dict(over_seeds)))
+            return
+        rows = [[name, *over_seeds_cells(made.of(name), runs[0].metric)] for name, runs in made.groups.items()]
+        terminal.print_table(Table(["method", *OVER_SEEDS], rows, note=OVER_SEEDS_NOTE))
+        name_passed_over(made.passed_over)
         return
     found = guarded(run)
     if as_json:
         print(json.dumps(found))
+        return
+    for table in analysis.tables(found, read_run(run).metric):
+        terminal.print_table(table)

@@ -170,6 +170,8 @@ def columns(*titles: str) -> Columns:
 
 def print_table(table: "Table") -> None:
     """Print a table of an analysis, with a minus that every terminal can show."""
+    if table.title:
+        say((table.title, "bold"))
     rows = columns(*table.columns)
     for row in table.rows:
         rows.add_row(*(cell.replace(MINUS, "-") for cell in row))

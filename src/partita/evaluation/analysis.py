@@ -14,6 +14,7 @@ from .. import registry
 from ..errors import PartitaError, warn
 from .figures import Figure, Table
 from .metric import Metric
+from .seeds import Numbers
 
 if TYPE_CHECKING:
     from .population import Population
@@ -69,6 +70,8 @@ class Analysis:
     """The section of the report that shows it. `analyses` draws `figures`; others draw what they know of."""
     figures: Callable[[Sequence[Findings], Metric], Sequence[Figure]] | None = None
     """For the report, all methods together; without it, the tables of each method's first run are shown."""
+    numbers: Callable[[Result], Numbers] | None = None
+    """What has a mean over several seeds; without it, what is found under each seed stands alone."""
     of_newcomers: bool = False
     """Whether it is about clients that were held out, so that a report of runs without any does not miss it."""
     place: int = 100

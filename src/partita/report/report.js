@@ -74,10 +74,12 @@
   button.hidden = false;
   name();
 
-  // On paper nothing can be opened.
+  // On paper nothing can be opened. Long tables would fill it: they stay closed, and are not printed.
+  const MOST_ROWS = 60;
   let closed = [];
   addEventListener("beforeprint", () => {
-    closed = [...document.querySelectorAll("details:not([open])")];
+    closed = [...document.querySelectorAll("details:not([open])")]
+      .filter(each => each.querySelectorAll("tr").length <= MOST_ROWS);
     for (const each of closed) each.open = true;
   });
   addEventListener("afterprint", () => { for (const each of closed) each.open = false; });

@@ -2,17 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean, pstdev, stdev
+from statistics import fmean, pstdev
 from typing import Any
 
 from ..evaluation.figures import Table
+from ..evaluation.seeds import half_width
 from ..formatting import NONE, byte_text
 from .method import Method
 from .study import Study
-
-STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
-"""Half widths of a 95 % interval of a mean in standard errors, for 2, 3, ... values."""
-NORMAL = 1.96
 
 
 @dataclass(frozen=True)
@@ -23,14 +20,6 @@ class Row:
     kind: str
     """`floor`, `baseline`, `method` or `new` clients."""
     best: frozenset[int] = frozenset()
-
-
-def half_width(values: Sequence[float]) -> float | None:
-    """Of the 95 % interval of a mean over seeds, by Student's distribution; None for one value."""
-    if len(values) < 2:
-        return None
-    factor = STUDENT[len(values) - 2] if len(values) - 2 < len(STUDENT) else NORMAL
-    return float(factor * stdev(values) / len(values) ** 0.5)
 
 
 def titles(study: Study) -> list[str]:

@@ -13,6 +13,7 @@ from ..analysis import Result
 from ..figures import Table
 from ..metric import Metric
 from ..scores import Record, summarize
+from ..seeds import Numbers
 
 CLIENTS = 100
 """The default number of clients that are looked at; of more clients, it is a fixed sample."""
@@ -53,6 +54,13 @@ def scores_table(metric: Metric, named: Mapping[str, OverClients]) -> Table:
         if each
     ]
     return Table([f"test {metric.name}", "mean ± spread", "all samples", "clients"], rows)
+
+
+def scores_numbers(named: Mapping[str, OverClients]) -> Numbers:
+    """What of that table has a mean over seeds."""
+    return Numbers(
+        {name: {"mean": each["macro"], "all samples": each["micro"]} for name, each in named.items() if each}
+    )
 
 
 def mean_spread(metric: Metric, results: Sequence[Result], key: str) -> str:

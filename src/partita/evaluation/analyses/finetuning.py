@@ -21,6 +21,7 @@ from ..figures import Line, Lines, Table
 from ..metric import Metric
 from ..population import ClientModels, Population
 from ..scores import Record
+from ..seeds import Numbers
 from ._common import CLIENTS, over_clients
 
 PARTS = {"head": HEAD, "body": BODY, "full": NETWORK}
@@ -37,6 +38,7 @@ def finetuning(*, clients: int = CLIENTS, epochs: int | None = None, lr: float |
         obstacle=_needs_parts,
         tables=_tables,
         figures=_figures,
+        numbers=_numbers,
         place=10,
     )
 
@@ -139,6 +141,13 @@ def _tables(result: Result, metric: Metric) -> list[Table]:
     ]
     note = f"Mean over {len(result['clients'])} clients, at a learning rate of {result['lr']:g}."
     return [Table([f"test {metric.name} after epoch", *map(str, result["epochs"])], rows, note=note)]
+
+
+def _numbers(result: Result) -> Numbers:
+    epochs = [f"epoch {epoch}" for epoch in result["epochs"]]
+    return Numbers(
+        {part: dict(zip(epochs, curve["macro"], strict=True)) for part, curve in result["parts"].items()},
+    )
 
 
 def _figures(findings: Sequence[Findings], metric: Metric) -> list[Lines]:

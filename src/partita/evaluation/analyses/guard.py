@@ -4,18 +4,21 @@ The choice sees validation data alone; all scores are on test data. See docs/gua
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
 
 from ...errors import PartitaError
+from ...formatting import amount
 from ..analysis import Analysis, Result
 from ..figures import Table
 from ..gains import gain, hurt_text
 from ..guard import PERSONAL_WEIGHTS, PRIOR, choose, mixture
 from ..metric import Metric
 from ..scores import record_of
+from ..seeds import half_width
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -172,6 +175,44 @@ def hurt_said(*results: Result, when: str) -> str:
     hurt, surely = (sum(each.get(f"{key}_{when}", 0) for each in results) for key in ("hurt", "surely"))
     total = sum(len(each["clients"]) for each in results)
     return hurt_text(hurt, surely, total, known=all(f"surely_{when}" in each for each in results))
+
+
+OVER_SEEDS = ("hurt without the guard", "hurt with it", "personal", "guarded", "difference", "95 % interval")
+COUNTED = ("hurt_before", "hurt_after", "surely_before", "surely_after")
+OVER_SEEDS_NOTE = (
+    "Hurt: worse off than with the global model, clients of all seeds together. Scores are means over clients and "
+    "seeds; the interval is that of the difference."
+)
+
+
+def over_seeds(results: Sequence[Result]) -> dict[str, Any]:
+    """Means over the seeds of a method. The interval is over seeds; for one seed, it is the run's own over clients."""
+    difference = fmean(each["difference"] for each in results)
+    half = half_width([each["difference"] for each in results])
+    counts = {key: [each[key] for each in results if key in each] for key in COUNTED}
+    return {
+        "clients": sum(len(each["clients"]) for each in results),
+        **{key: sum(several) for key, several in counts.items() if len(several) == len(results)},
+        "personal": fmean(each["macro_personal"] for each in results),
+        "guarded": fmean(each["macro_guarded"] for each in results),
+        "difference": difference,
+        "low": results[0]["low"] if half is None else difference - half,
+        "high": results[0]["high"] if half is None else difference + half,
+    }
+
+
+def over_seeds_cells(results: Sequence[Result], metric: Metric) -> list[str]:
+    """The same as text, one for each of `OVER_SEEDS`."""
+    found = over_seeds(results)
+    low, high = metric.change(found["low"]), metric.change(found["high"])
+    return [
+        hurt_said(*results, when="before"),
+        hurt_said(*results, when="after"),
+        metric.text(found["personal"]),
+        metric.text(found["guarded"]),
+        metric.change(found["difference"]),
+        f"{low} to {high}, over {amount(len(results), 'seed') if len(results) > 1 else 'clients'}",
+    ]
 
 
 def _tables(result: Result, metric: Metric) -> list[Table]:

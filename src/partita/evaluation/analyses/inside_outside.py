@@ -14,7 +14,8 @@ from ..figures import Figure, Table
 from ..metric import Metric
 from ..population import ClientModels, Population
 from ..scores import Record
-from ._common import CLIENTS, common_test, mean_spread, over_clients, scores_table
+from ..seeds import Numbers
+from ._common import CLIENTS, OverClients, common_test, mean_spread, over_clients, scores_numbers, scores_table
 
 SAMPLES = 2000
 Sides = dict[str, list[Record]]
@@ -29,6 +30,7 @@ def inside_outside(*, clients: int = CLIENTS, samples: int = SAMPLES) -> Analysi
         obstacle=_needs_common_classes,
         tables=_tables,
         figures=_figures,
+        numbers=_numbers,
         place=30,
     )
 
@@ -70,12 +72,20 @@ def _add_(sides: Sides, models: ClientModels, tensors: Tensors, common: Samples)
         sides[side].append(models.record(tensors, common.take(rows.nonzero().flatten())))
 
 
-def _tables(result: Result, metric: Metric) -> list[Table]:
+def _named(result: Result) -> dict[str, OverClients]:
     named = {"classes trained on": result["inside"], "other classes": result["outside"]}
     if earlier := result["before_local"]:
         named["before fine-tuning: trained on"] = earlier["inside"]
         named["before fine-tuning: other"] = earlier["outside"]
-    return [scores_table(metric, named)]
+    return named
+
+
+def _tables(result: Result, metric: Metric) -> list[Table]:
+    return [scores_table(metric, _named(result))]
+
+
+def _numbers(result: Result) -> Numbers:
+    return scores_numbers(_named(result))
 
 
 def _figures(findings: Sequence[Findings], metric: Metric) -> list[Figure]:

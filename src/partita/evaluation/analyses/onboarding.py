@@ -10,6 +10,7 @@ from statistics import fmean
 import torch
 
 from ...core.samples import Samples
+from ...formatting import amount
 from ...randomness import generator
 from ..analysis import Analysis, Findings, Result
 from ..figures import Figure, Line, Lines, Table
@@ -17,6 +18,7 @@ from ..metric import Metric
 from ..onboarding import Donors, Onboarding, Start, answers, donors_of, onboard, sums, trained_alone
 from ..population import ClientModels, Population
 from ..scores import record_of
+from ..seeds import Numbers
 from .guard import received_network, shares_everything
 
 COUNTS = (1, 2, 5, 10, 20)
@@ -38,6 +40,7 @@ def onboarding(*, start: Start = "mean", epochs: int = 20, clients: int = 50) ->
         of_newcomers=True,
         tables=_tables,
         figures=_figures,
+        numbers=_numbers,
         place=60,
     )
 
@@ -110,6 +113,13 @@ def _tables(result: Result, metric: Metric) -> list[Table]:
         f"{result['epochs']} epochs."
     )
     return [Table([f"test {metric.name} with samples", *result["counts"]], rows, note=note)]
+
+
+def _numbers(result: Result) -> Numbers:
+    counts = ["all samples" if count == ALL else amount(int(count), "sample") for count in result["counts"]]
+    return Numbers(
+        {MODELS[name]: dict(zip(counts, values, strict=True)) for name, values in result["scores"].items()},
+    )
 
 
 def _figures(findings: Sequence[Findings], metric: Metric) -> list[Figure]:

@@ -17,6 +17,7 @@ from ..figures import Cells, Figure, Line, Lines, Table
 from ..metric import Metric
 from ..population import Population
 from ..representation import layer_cka, layer_similarity, network_similarity
+from ..seeds import Numbers
 from ._common import common_test
 
 CLIENTS = 50
@@ -36,6 +37,7 @@ def similarity(*, clients: int = CLIENTS, samples: int = SAMPLES) -> Analysis:
         obstacle=_needs_pairs,
         tables=_tables,
         figures=_figures,
+        numbers=_numbers,
         place=40,
     )
 
@@ -87,6 +89,18 @@ def _tables(result: Result, metric: Metric) -> list[Table]:
         rows.append([layer, *("-" if mean is None else f"{mean:.3f} ± {std:.3f}" for mean, std in cells)])
     note = f"Mean ± spread over pairs of {len(result['clients'])} clients."
     return [Table(["layer", "cosine of weights", "alignment (CKA)"], rows, note=note)]
+
+
+def _numbers(result: Result) -> Numbers:
+    """Where outputs do not vary there is no alignment."""
+    cells = {
+        str(layer): {
+            name: value if (value := result[kind][at]) is not None and math.isfinite(value) else None
+            for kind, name in (("cosine", "cosine of weights"), ("cka", "alignment (CKA)"))
+        }
+        for at, layer in enumerate(result["layers"])
+    }
+    return Numbers(cells, of="similarity")
 
 
 def _figures(findings: Sequence[Findings], metric: Metric) -> list[Figure]:

@@ -12,7 +12,8 @@ from ..metric import Metric
 from ..population import Population
 from ..representation import Similarity
 from ..scores import Record, record_of
-from ._common import CLIENTS, mean_spread, over_clients, scores_table
+from ..seeds import Numbers
+from ._common import CLIENTS, OverClients, mean_spread, over_clients, scores_numbers, scores_table
 
 SIMILARITIES: tuple[Similarity, ...] = ("cosine", "euclidean")
 
@@ -26,6 +27,7 @@ def without_head(*, clients: int = CLIENTS) -> Analysis:
         obstacle=needs_classes,
         tables=_tables,
         figures=_figures,
+        numbers=_numbers,
         place=20,
     )
 
@@ -48,9 +50,16 @@ def _accuracies(population: Population, most: int) -> Result:
     return {"clients": numbers, **{name: over_clients(records) for name, records in found.items()}}
 
 
+def _named(result: Result) -> dict[str, OverClients]:
+    return {name.replace("_", " "): result[name] for name in ("with_head", *SIMILARITIES)}
+
+
 def _tables(result: Result, metric: Metric) -> list[Table]:
-    names = ("with_head", *SIMILARITIES)
-    return [scores_table(metric, {name.replace("_", " "): result[name] for name in names})]
+    return [scores_table(metric, _named(result))]
+
+
+def _numbers(result: Result) -> Numbers:
+    return scores_numbers(_named(result))
 
 
 def _figures(findings: Sequence[Findings], metric: Metric) -> list[Figure]:

@@ -11,6 +11,8 @@ from .frame import CHARACTER, COLOURS, RIGHT, Plot, colour, framed, path, plot, 
 DASHES = (None, "6 3", "2 3", "9 3 2 3")
 APART = 15
 MOST_BESIDE, LONGEST_BESIDE = 10, 20
+MOST_BANDS = 5
+"""Bands of more lines cover each other, and nothing could be read."""
 MANY = 15
 """Of more points than this each is drawn small."""
 
@@ -29,7 +31,7 @@ def lines(label: str, x: Axis, y: Axis, series: Sequence[Line], levels: Sequence
     right = max(map(len, names)) * CHARACTER + 14 if beside else RIGHT
     area = plot(x, y, right=right)
     marks = [*(_level(area, each) for each in levels)]
-    marks += [_band(area, each) for each in series if any(each.spread)]
+    marks += [_band(area, each) for each in series if any(each.spread)] if has_bands(series) else []
     marks += [_stroke(area, each) for each in series]
     marks += [_dot(area, each, place) for each in series for place in range(len(each.points))]
     if beside:
@@ -42,6 +44,11 @@ def lines(label: str, x: Axis, y: Axis, series: Sequence[Line], levels: Sequence
             for height, each in zip(heights, ordered, strict=True)
         ]
     return framed(area, label, *marks)
+
+
+def has_bands(series: Sequence[Line]) -> bool:
+    """Whether spreads are drawn as bands; where they are not, tips and tables have them."""
+    return len(series) <= MOST_BANDS and any(any(each.spread) for each in series)
 
 
 def fits_beside(names: Sequence[str]) -> bool:

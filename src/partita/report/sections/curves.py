@@ -9,7 +9,7 @@ from ...evaluation.scores import HeldOut
 from ...evaluation.variants import Variant
 from ...formatting import NONE, byte_text, byte_unit, duration
 from ...runs.target import reached, spent
-from ..charts.lines import Level, legend, lines
+from ..charts.lines import Level, has_bands, legend, lines
 from ..figure import Section, figure, grid, html_table, paragraph, section
 from ..markup import Html, tag
 from ..method import Method, Replica
@@ -78,7 +78,8 @@ def _over_rounds(study: Study, found: list[tuple[str, int, Curve]]) -> Html:
     rounds = sorted({at for _, _, each in shown for at, _, _ in each})
     known = {name: {at: mean for at, mean, _ in each} for name, _, each in shown}
     rows = [[str(at), *(metric.text(each[at]) if at in each else NONE for each in known.values())] for at in rounds]
-    note = "Mean over clients" + (", and over seeds with their spread." if len(study.seeds) > 1 else ".")
+    note = "Mean over clients" + (", and over seeds" if len(study.seeds) > 1 else "")
+    note += "; band: spread over seeds." if has_bands(series) else "."
     note += " " + part_shown(MOST_POINTS, max(len(each) for _, _, each in found), "rounds")
     if len(rounds) == 1:
         note += " Evaluated once; the setting evaluate_every says how often."

@@ -10,7 +10,7 @@ from ...evaluation.variants import Variant
 from ...formatting import NONE
 from ...runs.stored import StoredRun
 from ..charts.histogram import bins, histogram
-from ..charts.lines import legend, lines
+from ..charts.lines import has_bands, legend, lines
 from ..charts.scatter import Mark, scatter
 from ..charts.violin import Violin, violins
 from ..figure import Section, figure, grid, missing_baselines, multiples, section
@@ -23,6 +23,7 @@ from ..study import Study
 PLACE = 50
 MOST_POINTS = 400
 MOST_RANKS = 60
+FEW_METHODS = 2
 
 
 def gains(study: Study) -> Section:
@@ -38,7 +39,10 @@ def gains(study: Study) -> Section:
         small += [_histograms(study, shown, name) for name in wanted]
         small.append(_scatters(study, shown, reference))
         parts += _gains_by_rank(study, reference)
-    content = [grid(*parts, *_changes(study), _scores_by_rank(study)), *small]
+    parts += [*_changes(study), _scores_by_rank(study)]
+    # A card as wide as the page would be empty for the most part.
+    few = len(study.methods) <= FEW_METHODS
+    content = [grid(*parts, *small)] if few else [grid(*parts), *small]
     if not known:
         content.append(missing_baselines("Gains over local training and over the global model need these baselines."))
     return section("gains", "Client by client", *content)
@@ -170,10 +174,14 @@ def _gains_by_rank(study: Study, reference: str) -> list[Html]:
     last = int(max(each.points[-1][0] for each in series))
     title = f"Gain over {reference} by rank of the client"
     chart = lines(f"{title}, the least first", whole_axis("rank", 1, last), y, series)
-    note = "Clients in ascending order of their mean gain over seeds; band: spread over seeds."
+    note = "Clients in ascending order of their mean gain over seeds" + _band(series)
     return [
         figure(title, chart, ["method", "rank", "client", "mean gain", "over seeds"], rows, note, legend=legend(series))
     ]
+
+
+def _band(series: Sequence[Line]) -> str:
+    return "; band: spread over seeds." if has_bands(series) else "."
 
 
 def _scores_by_rank(study: Study) -> Html:
@@ -204,8 +212,6 @@ def _scores_by_rank(study: Study) -> Html:
     y = score_axis(metric, [value for each in series for _, value in each.points])
     last = int(max(each.points[-1][0] for each in series))
     chart = lines("Score by rank of the client, the worst first", whole_axis("rank", 1, last), y, series)
-    note = "Clients from worst to best, ranked anew under each seed" + (
-        "; band: spread over seeds." if len(study.seeds) > 1 else "."
-    )
+    note = "Clients from worst to best, ranked anew under each seed" + _band(series)
     titles = ["method", "rank", metric.name, "spread over seeds"]
     return figure("By rank of the client", chart, titles, rows, note, legend=legend(series))

@@ -1,8 +1,6 @@
 """What does the guard change? Clients hurt without and with it, on test data that it does not use."""
 
-from statistics import fmean
-
-from ...evaluation.analyses.guard import hurt_said
+from ...evaluation.analyses.guard import OVER_SEEDS, over_seeds_cells
 from ...formatting import plain
 from ..charts.bars import Part, bars
 from ..figure import Section, figure, grid, html_table, key, missing, paragraph, section
@@ -24,20 +22,7 @@ def guard(study: Study) -> Section:
     if not found:
         gap = failed or [missing("The guard was not asked for.", "partita guard RUN")]
         return section("guard", TITLE, *gap)
-    metric = study.metric
-    rows = [
-        [
-            method.name,
-            hurt_said(*values, when="before"),
-            hurt_said(*values, when="after"),
-            metric.text(fmean(value["macro_personal"] for value in values)),
-            metric.text(fmean(value["macro_guarded"] for value in values)),
-            metric.change(fmean(value["difference"] for value in values)),
-            "; ".join(f"[{metric.change(value['low'])}, {metric.change(value['high'])}]" for value in values),
-        ]
-        for method, values in found
-    ]
-    titles = ["method", "hurt before", "hurt after", "personal", "guarded", "difference", "95 % interval, by seed"]
+    rows = [[method.name, *over_seeds_cells(values, study.metric)] for method, values in found]
     names = [name for method, _ in found for name in (method.name, "with the guard")]
     parts = [
         [
@@ -66,7 +51,7 @@ def guard(study: Study) -> Section:
         "guard",
         TITLE,
         words,
-        html_table(titles, rows, label="The guard on test data"),
+        html_table(["method", *OVER_SEEDS], rows, label="The guard on test data"),
         grid(hurt, _choices(study)),
         *failed,
     )

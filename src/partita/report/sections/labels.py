@@ -51,7 +51,7 @@ def _cells(found: dict[str, Any], name_of: Callable[[int], str]) -> Html:
         ]
         for row, name in enumerate(names)
     ]
-    note = "The darker, the more samples (training, validation and test). "
+    note = "The stronger the colour, the more samples (training, validation and test). "
     if len(names) < found["classes"]:
         note += f"Of {found['classes']:,} labels, {-(-found['classes'] // len(names))} in succession share a row. "
     note += part_shown(len(places), len(folded), "clients")

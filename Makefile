@@ -21,7 +21,7 @@ test: $(VENV)/test browser
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto --dist worksteal
 
 # Everything that takes longer: repetitions, thousands of random networks, every network as a graph, other instructions
 # of the processor, and the faults.

@@ -117,7 +117,7 @@ def is_at_work(folder: Path) -> bool:
             (signal.SIGTERM, 0.5),
             (signal.SIGTERM, 1.0),
         ],
-        always=2,
+        always=1,
     ),
 )
 def test_control_c_ends_all_and_loses_nothing(tmp_path: Path, moment: float, kind: signal.Signals) -> None:

@@ -21,7 +21,7 @@ for record in result.select()[:1]:
 """
 
 
-@pytest.mark.parametrize("how", repeated(["file", "stdin", "argument"], always=2))
+@pytest.mark.parametrize("how", repeated(["file", "stdin", "argument"]))
 def test_a_plain_script(tmp_path: Path, how: str) -> None:
     """Without a guard: whoever imported it would run it again."""
     with script(tmp_path, EXAMPLE, how=how) as process:
@@ -105,6 +105,7 @@ def test_what_a_script_defines_reaches_workers(tmp_path: Path, how: str) -> None
         assert output(process) == "begun\nTrue True\nrefused: no\n"
 
 
+@pytest.mark.slow
 def test_a_module_that_is_run_is_not_imported_again(tmp_path: Path) -> None:
     """As by `python -m`, whose main module has a name."""
     (tmp_path / "package").mkdir()

@@ -3,12 +3,14 @@
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import settings
+
+from browser import CHROMIUM, Browser, browser
 
 torch.set_num_threads(1)
 # What is imported once is compiled once, whatever the environment says: many tests start processes of their own.
@@ -50,3 +52,12 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The test works in an empty folder, where runs may be left."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture(scope="module")
+def shown() -> Iterator[Browser]:
+    """A page in a real browser."""
+    if CHROMIUM is None:
+        pytest.skip("Chromium is not installed and could not be: pages are not tested in a browser")
+    with browser() as opened:
+        yield opened

@@ -2,7 +2,6 @@
 
 import math
 import re
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from browser import CHROMIUM, Browser, browser
+from browser import Browser
 from partita.cli.main import main
 from partita.errors import PartitaError
 from partita.evaluation.metric import Metric
@@ -480,14 +479,6 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
 
 
 # In a browser.
-
-
-@pytest.fixture(scope="module")
-def shown() -> Iterator[Browser]:
-    if CHROMIUM is None:
-        pytest.skip("Chromium is not installed and could not be: the report is not tested in a browser")
-    with browser() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

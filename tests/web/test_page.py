@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from browser import CHROMIUM, Browser, browser
+from browser import Browser
 from web.serving import serving
 
 TOKEN = "a-token-of-many-letters"
@@ -14,14 +14,6 @@ TOKEN = "a-token-of-many-letters"
 PICTURE = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mP8/x8AAwMCAO+ip1sAAAAASUVORK5CYII="
 )
-
-
-@pytest.fixture(scope="module")
-def shown() -> Iterator[Browser]:
-    if CHROMIUM is None:
-        pytest.skip("Chromium is not installed and could not be: the page is not tested in a browser")
-    with browser() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

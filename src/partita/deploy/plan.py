@@ -8,7 +8,7 @@ from importlib.metadata import version
 from typing import Any
 
 from ..algorithms.fedavg import fedavg
-from ..core.objectives import OBJECTIVES
+from ..core.objectives import OBJECTIVES, Problem
 from ..data.federation import Federation
 from ..errors import PartitaError
 from ..experiment.description import PYTHON, describe_experiment, differences, fingerprints, rebuild
@@ -22,7 +22,7 @@ FORMAT = 1
 class DataFacts:
     """What every site's data have in common, so that all build the same network."""
 
-    kind: str
+    kind: Problem
     classes: int
     shape: tuple[int, ...]
     facts: Mapping[str, int]

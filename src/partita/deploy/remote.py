@@ -32,7 +32,7 @@ def remote_federation(plan: Plan, introductions: Mapping[int, Mapping[str, int]]
         roles=[{role: _so_many(each[role]) for role in ROLES} for each in facts],
         classes=plan.data.classes,
         name="federation",
-        kind=plan.data.kind,  # type: ignore[arg-type]  # `Plan.read` has compared it with those there are.
+        kind=plan.data.kind,
         facts=plan.data.facts,
         label_sets=[_so_many(each["classes"]) for each in facts] if plan.data.own_labels else (),
         names=plan.sites,

@@ -17,6 +17,8 @@ from .messages import Reply, unpacked_update
 
 HEADER = 1 << 20
 """Bytes that a message may have beside its tensors."""
+VARIANTS: dict[str, Variant] = {each: each for each in get_args(Variant)}
+ROLES: dict[str, HeldOut] = {each: each for each in get_args(HeldOut)}
 
 
 def checked_update(reply: Reply, setup: Setup, client: Client, norm: float | None) -> Update:
@@ -67,7 +69,7 @@ def checked_records(reply: Reply, client: int, round: int) -> list[Record]:
 def _record(row: object, client: int, round: int) -> Record:
     match row:
         case [str() as variant, str() as role, int() as count, (int() | None) as correct, (int() | float()) as loss]:
-            known = variant in get_args(Variant) and role in get_args(HeldOut)
-            if known and count > 0 and (correct is None or 0 <= correct <= count):
-                return Record(round, client, variant, role, count, correct, float(loss))  # type: ignore[arg-type]
+            measured, held_out = VARIANTS.get(variant), ROLES.get(role)
+            if measured and held_out and count > 0 and (correct is None or 0 <= correct <= count):
+                return Record(round, client, measured, held_out, count, correct, float(loss))
     raise PartitaError(f"its metrics hold {row!r}")

@@ -139,6 +139,7 @@ def named_fields(record: type[Made]) -> type[Made]:
         bound(record, args, kwargs)
         make(self, *args, **kwargs)
 
+    # A decorator of a class replaces its constructor; types of methods do not allow that.
     record.__init__ = init  # type: ignore[method-assign]
     return record
 

@@ -1,7 +1,7 @@
 """How are models written? Into a folder that appears as a whole, with shared tensors once."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,6 @@ from .files import FileNames, new_folder
 from .graphs import Format, write_graphs
 from .loaded import CARD, LoadedRun
 from .tensor_files import hash_of, write_tensors
-
-OnClient = Callable[[int, int], None]
-
-
-def tell_nobody(done: int, total: int) -> None:
-    """Progress is not shown."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +49,6 @@ def export_models(
     merged: bool = False,
     licence: str | None = None,
     force: bool = False,
-    on_client: OnClient = tell_nobody,
 ) -> Path:
     """Write the models of some clients of a run, by default of all.
 
@@ -67,14 +60,8 @@ def export_models(
     numbers = [data.client(each) for each in clients] if clients is not None else list(range(len(data)))
     if not numbers:
         raise PartitaError("There are no clients to export.")
-    numbers = list(dict.fromkeys(numbers))
-
-    def models() -> Iterator[Exported]:
-        for done, number in enumerate(numbers, 1):
-            yield _exported(run, number, which)
-            on_client(done, len(numbers))
-
-    write_models(run, folder, models(), which, formats=formats, merged=merged, licence=licence, force=force)
+    models = (_exported(run, number, which) for number in dict.fromkeys(numbers))
+    write_models(run, folder, models, which, formats=formats, merged=merged, licence=licence, force=force)
     return folder
 
 

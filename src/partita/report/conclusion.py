@@ -5,6 +5,9 @@ from ..formatting import amount
 from .method import Method
 from .study import Study
 
+LEVEL = 0.05
+"""Of the test that a difference must pass to be called sure."""
+
 
 def conclusions(study: Study) -> list[str]:
     """One for each set of clients, with the name of the data where there are several."""
@@ -58,11 +61,16 @@ def _against(study: Study, difference: Difference | None, rival: Method) -> str:
         return f"{by} against {name}, of one client and seed"
     low, high = sorted(sign * end for end in difference.interval)
     within = f"95 % interval {study.metric.change(low)} to {study.metric.change(high)}, {_sample(difference)}"
-    if low > 0:
+    if low > 0 and _significant(difference):
         return f"surely better than {name}: {by} ({within})"
-    if high < 0:
+    if high < 0 and _significant(difference):
         return f"surely worse than {name}: {by} ({within})"
     return f"not surely different from {name}: {by} ({within})"
+
+
+def _significant(difference: Difference) -> bool:
+    """Whether the test agrees: the bootstrap interval of a few clients is far too short."""
+    return difference.p < LEVEL
 
 
 def _sample(difference: Difference) -> str:
@@ -81,7 +89,8 @@ def _next(study: Study, best: Method) -> str:
     if found is None or found.interval is None:
         return ""
     sign = -1 if study.metric.lower_is_better else 1
-    sure = "surely" if min(sign * end for end in found.interval) > 0 else "not surely"
+    ahead = min(sign * end for end in found.interval) > 0 and _significant(found)
+    sure = "surely" if ahead else "not surely"
     return f", and {sure} ahead of the next, {second.name} ({study.metric.change(sign * found.mean)})"
 
 

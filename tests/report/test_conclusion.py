@@ -1,0 +1,29 @@
+"""What the first sentence of a report says, and how sure it is."""
+
+from pathlib import Path
+
+import pytest
+
+from partita.report.conclusion import conclusions
+from partita.report.study import study
+from studies import write_run
+
+LOCAL = [{"name": "local", "run": "../base", "variant": "before_local", "label": "local"}]
+
+
+@pytest.mark.parametrize(("clients", "sure"), [(2, "not surely different from"), (12, "surely better than")])
+def test_a_difference_is_sure_only_if_there_are_clients_to_tell(tmp_path: Path, clients: int, sure: str) -> None:
+    """Every client gains 20 points: of two clients the interval has no width, and a test has p = 0.5 at best."""
+    write_run(tmp_path / "base", {1: [0.5] * clients}, label="local", clients=clients, evaluated=clients)
+    write_run(
+        tmp_path / "mine", {1: [0.7] * clients}, analyses={"baselines": LOCAL}, clients=clients, evaluated=clients
+    )
+    [said] = conclusions(study([tmp_path / "mine"]))
+    assert f", {sure} the best baseline, local (50.0 %): +20.0 (95 % interval +20.0 to +20.0" in said
+
+
+def test_a_method_that_is_worse_is_said_to_be(tmp_path: Path) -> None:
+    write_run(tmp_path / "base", {1: [0.7] * 12}, label="local", clients=12, evaluated=12)
+    write_run(tmp_path / "mine", {1: [0.5] * 12}, analyses={"baselines": LOCAL}, clients=12, evaluated=12)
+    [said] = conclusions(study([tmp_path / "mine"]))
+    assert ", surely worse than the best baseline, local (70.0 %)" in said

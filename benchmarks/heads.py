@@ -1,6 +1,6 @@
 """What is served in the benchmark of serving? CNN4 with a head of its own for each client, drawn at random."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -12,8 +12,10 @@ from partita.errors import PartitaError
 from partita.models.cnn4 import cnn4
 from partita.prediction.inputs import Inputs
 from partita.prediction.model import About, ClientModel
+from partita.serving.onboard import Newcomer
 from partita.serving.questions import Questions
 from partita.tensors import Tensors
+from partita.web.served import Load, Models
 
 SHAPE, CLASSES, HIDDEN = (3, 32, 32), 10, 512
 CLIENTS = (1, 100, 10_000)
@@ -83,7 +85,13 @@ class HeadsEntry:
     def models(self) -> Heads:
         return Heads(self.count)
 
-    def onboard(self, models: object, client: str, samples: Questions) -> ClientModel:
+    def newcomers(self, models: Models) -> Mapping[str, Load]:
+        return {}
+
+    def onboard(self, models: Models, client: str, samples: Questions) -> Newcomer:
+        raise PartitaError("not here")
+
+    def add(self, models: Models, newcomer: Newcomer) -> Load:
         raise PartitaError("not here")
 
     def report(self) -> str | None:

@@ -22,8 +22,9 @@ from .algorithms.per_fedavg import per_fedavg as per_fedavg
 from .algorithms.pfedme import pfedme as pfedme
 from .algorithms.scaffold import scaffold as scaffold
 from .algorithms.server_update import server_update as server_update
-from .api.kept import Run as Run, Runs as Runs, compare as compare, open as open
+from .api.kept import Run as Run, open as open
 from .api.run import run as run
+from .api.seeds import Runs as Runs, compare as compare
 from .core.algorithm import (
     Algorithm as Algorithm,
     client_round as client_round,

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -24,14 +25,22 @@ from partita import (
     RoundEnded,
     Run,
     compare,
+    digits,
     fedavg,
+    federate,
+    fedper,
     from_clients,
+    iid,
+    mlp,
+    npz,
     open as open_run,
     run,
     where,
 )
 from partita.api.run import keep
+from partita.data.split import Split
 from partita.experiment.files import make
+from partita.randomness import Moment
 
 NAMES = ("anna", "ben", "cleo", "dora")
 
@@ -104,6 +113,37 @@ def test_a_run_of_objects_cannot_be_resumed_without_them(tmp_path: Path) -> None
         open_run(tmp_path / "cut").resume()
 
 
+def test_data_of_a_named_source_need_no_objects(tmp_path: Path) -> None:
+    """Made in Python with plain arguments, they are recorded by name, as the command line does."""
+    options: dict[str, Any] = {"rounds": 3, "baselines": False, "on": "inline"}
+    divided = federate(digits(), iid(clients=4), validation=0.1, seed=3)
+    with pytest.raises(KeyboardInterrupt):
+        run(fedper(), mlp, divided, folder=tmp_path / "cut", on_event=interrupt, **options)
+    told = open_run(tmp_path / "cut").stored.record.experiment["data"]
+    assert (told["name"], told["validation"], told["seed"]) == ("digits", 0.1, 3)
+    assert (told["split"]["name"], told["split"]["clients"]) == ("iid", 4)
+    again = open_run(tmp_path / "cut").resume()
+    assert again.stored.finished
+    whole = run(fedper(), mlp, divided, folder=tmp_path / "whole", **options)
+    for number in range(4):
+        one, other = whole.client_state(number), again.client_state(number)
+        assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_what_no_source_makes_again_is_an_object(tmp_path: Path) -> None:
+    """A changed pool, a split of one's own, and arguments that no file can hold."""
+    assert federate(digits()).settings == {"name": "digits", "seed": 0, "split": federate(digits()).origin["split"]}
+    assert federate(replace(digits(), name="mine")).settings is None
+    assert federate(digits().normalized([0.5], [0.5])).settings is None
+    own = Split("iid", {"clients": 2}, assign=lambda pool, draw: iid(clients=2).assign(pool, draw))
+    assert federate(digits(), own).settings is None
+    np.savez(tmp_path / "mine.npz", x=np.random.default_rng(0).normal(size=(60, 3)), y=np.arange(60) % 3)
+    named = federate(npz(path=str(tmp_path / "mine.npz")), iid(clients=2))
+    assert named.settings
+    assert named.settings["path"] == str(tmp_path / "mine.npz")
+    assert federate(npz(path=tmp_path / "mine.npz"), iid(clients=2)).settings is None  # type: ignore[arg-type]
+
+
 def other_loss(outputs: Tensor, targets: Tensor) -> Tensor:
     return nn.functional.cross_entropy(outputs, targets, label_smoothing=0.2)
 
@@ -143,6 +183,17 @@ def test_a_run_is_opened_and_compared(whole: Run, tmp_path: Path) -> None:
     assert [each.method for each in found.differences] == ["mine"]
     with pytest.raises(PartitaError, match=r"has no client called 'ana'\. Did you mean 'anna'"):
         opened.client_state("ana")
+
+
+def test_a_function_chooses_who_takes_part(tmp_path: Path) -> None:
+    def turns(clients: int, moment: Moment) -> list[int]:
+        return [client for client in range(clients) if client % 2 == moment.round % 2]
+
+    found = run(
+        mine(), Net, data(), folder=tmp_path / "turns", rounds=2, participation=turns, baselines=False, on="inline"
+    )
+    assert [{each.client for each in found.stored.traffic if each.round == at} for at in (1, 2)] == [{0, 2}, {1}]
+    assert "clients that turns chooses take part" in found.report().read_text()
 
 
 @pytest.fixture

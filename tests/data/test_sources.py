@@ -510,6 +510,22 @@ def test_tiny_imagenet(data: Path, pillow: str, form: str) -> None:
     assert official(pool) == [False, False, False, True]
     assert inputs_of(pool).shape == (4, 3, 64, 64)
     assert inputs_of(pool)[:, :, 5, 60].tolist() == [[1, 2, 3], [4, 5, 6], [7, 8, 9], [10, 11, 12]]
+    assert pool.class_names == ("n01", "n02")
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        ("n00\tthing\nn02\tcrane, bird\nn01\tEgyptian cat\n", ("Egyptian cat", "crane")),
+        ("n02\tcrane\nn01\tcrane, machine\n", ("n01", "n02")),
+        ("n02\tcrane\n", ("n01", "n02")),
+    ],
+)
+def test_the_classes_of_tiny_imagenet_have_names(data: Path, pillow: str, words: str, names: tuple[str, ...]) -> None:
+    """The first word of each; where one is missing or stands for two classes, their codes."""
+    for name, content in {**tiny_files(), "words.txt": words.encode()}.items():
+        write(data / "tiny-imagenet-200" / name, content)
+    assert tiny_imagenet().class_names == names
 
 
 BAD_TINY: dict[str, tuple[str, bytes, str]] = {

@@ -318,3 +318,9 @@ def test_digits_are_divided_by_dirichlet_unless_told_otherwise() -> None:
     assert torch.equal(all_rows(federation), torch.arange(1797))
     assert 0 <= federation.samples.inputs.min() <= federation.samples.inputs.max() <= 1
     assert federate(replace(digits(), clients=torch.arange(1797) % 9, client_names=tuple("abcdefghi"))).names[0] == "a"
+
+
+def test_draws_end() -> None:
+    """A huge number of draws is refused, not made."""
+    with pytest.raises(PartitaError, match=r"tries = 1000000000: at most 1,000 draws are made\. Lower smallest"):
+        federate(digits(), dirichlet(tries=10**9))

@@ -20,8 +20,10 @@ from partita.deploy.personal import PersonalStore
 from partita.deploy.plan import Plan
 from partita.deploy.server import Limits, Rejection, Sites, introduced
 from partita.deploy.site import Site, one_client
+from partita.evaluation.outcomes import Outcomes
 from partita.evaluation.scores import Record
 from partita.simulation.experiment import Experiment
+from partita.simulation.left_out import LeftOut
 from partita.simulation.rounds import Checkpoint, rounds
 from partita.simulation.setup import Setup
 from partita.simulation.traffic import Traffic
@@ -76,6 +78,8 @@ class Federated:
     traffic: list[Traffic] = field(default_factory=list)
     participants: list[int] = field(default_factory=list)
     rejections: list[Rejection] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+    outcomes: list[Outcomes] = field(default_factory=list)
     messages: list[tuple[int, bytes, bytes]] = field(default_factory=list)
     """Site, order and reply, as they travelled."""
 
@@ -130,6 +134,8 @@ def federate(
         found.records += ended.records
         found.traffic += ended.traffic
         found.participants.append(ended.participants)
+        found.left_out += ended.left_out
+        found.outcomes += ended.outcomes
         if ended.round == until:
             break
     return found

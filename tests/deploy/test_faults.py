@@ -17,11 +17,13 @@ from partita.algorithms.fedavg import fedavg
 from partita.algorithms.fedper import fedper
 from partita.algorithms.flayer import flayer
 from partita.algorithms.scaffold import scaffold
+from partita.core.samples import Samples
 from partita.deploy.messages import Order, Reply
 from partita.deploy.personal import DATABASE, PersonalStore
 from partita.deploy.plan import Plan
 from partita.deploy.server import Limits
 from partita.errors import PartitaError
+from partita.models.mlp import mlp
 from partita.simulation.executors.inline import Inline
 from partita.simulation.rounds import Checkpoint
 from partita.simulation.simulate import run_stages
@@ -118,10 +120,37 @@ def test_a_reply_that_cannot_be_used_is_left_out(lie: str, tmp_path: Path) -> No
     with pytest.raises(PartitaError, match=words):
         raise PartitaError(rejection.reason)
     assert found.participants == [4, 3, 4]
+    assert [(each.round, each.name, each.in_a_row, each.problem) for each in found.left_out] == [
+        (2, "b", 1, rejection.reason)
+    ]
     orders = {asked.round: asked for number, order, _ in found.messages if number == 1 for asked in [Order.read(order)]}
     assert orders[2].kept == 1, "it goes back to the round before"
     assert orders[2].rejected == ("" if lie == "nothing" else rejection.reason)
     assert (digest(found.state), digest(kept)) == without_one_round()
+
+
+def test_a_sick_site_is_left_out_unless_the_plan_says_otherwise(tmp_path: Path) -> None:
+    """By default, in a federation; its reason is told, and nothing of single samples leaves any site."""
+    inputs = DATA.samples.inputs.clone()
+    inputs[DATA.roles[1]["train"]] *= 1e30
+    sick = dataclasses.replace(DATA, samples=Samples(inputs, DATA.samples.targets))
+    made = experiment(fedavg(), **{**EVERYONE, "data": sick, "model": mlp})
+    plan = Plan.of(made)
+    assert (made.on_sick_client, plan.experiment["on_sick_client"]) == (None, "leave_out")
+    with sites_of(plan, sick, tmp_path / "left out") as sites:
+        found = federate(plan, sites)
+    assert found.participants == [3, 3, 3]
+    assert [(each.name, each.in_a_row) for each in found.left_out if "refused" in each.problem] == [
+        ("b", 1),
+        ("b", 2),
+        ("b", 3),
+    ]
+    assert "of client b became" in found.left_out[0].problem
+    assert (found.outcomes, bool(found.records)) == ([], True)
+    strict = Plan.of(dataclasses.replace(made, on_sick_client="stop"))
+    words = r"Round 1: the reply of site b cannot be used: .* make the plan with on_sick_client=leave_out\.$"
+    with sites_of(strict, sick, tmp_path / "stop") as sites, pytest.raises(PartitaError, match=words):
+        federate(strict, sites)
 
 
 @cache

@@ -14,6 +14,7 @@ from partita.evaluation.onboarding import Onboarding, answers, donors_of, onboar
 from partita.evaluation.population import ClientModels
 from partita.randomness import seeded
 from partita.serving.export import export_models
+from partita.serving.together import obstacle, together
 from partita.simulation.simulate import simulate
 from toys import small_federation, small_network
 
@@ -30,6 +31,7 @@ def of_the_engine(models: ClientModels) -> torch.Tensor:
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_a_model_answers_as_in_evaluation_and_after_reloading(name: str, tmp_path: Path) -> None:
+    """Also where one module holds the personal parts of all clients, whose graph is exported."""
     algorithm, data = ALGORITHMS[name], small_federation((8, 6, 6))
     made = run(
         algorithm,
@@ -46,6 +48,8 @@ def test_a_model_answers_as_in_evaluation_and_after_reloading(name: str, tmp_pat
     export_models(loaded, tmp_path / "models")
     exported = load_exported(tmp_path / "models", network=small_network(), algorithm=algorithm)
     assert exported.verify() == []
+    assert obstacle(exported) is None
+    all_clients = together(exported)
     for record in made.stored.tested().values():
         models = loaded.population[record.client]
         expected, model = of_the_engine(models), made.model(record.client)
@@ -59,6 +63,11 @@ def test_a_model_answers_as_in_evaluation_and_after_reloading(name: str, tmp_pat
             key: value.tolist() for key, value in model.state_dict().items()
         }
         assert exported.entry(record.client)["score"]["correct"] == record.correct
+        place = torch.tensor([exported.clients.index(exported.client(record.client))])
+        client = place if all_clients.takes == "one" else place.expand(len(inputs))
+        moment = models.client.moment
+        with torch.no_grad(), seeded(moment.seed, "evaluation", moment.round, record.client):
+            torch.testing.assert_close(all_clients(inputs, client), expected)
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from partita.api.kept import compare
+from partita.api.seeds import compare
 from partita.experiment.files import make
 from partita.report.report import report
 from partita.report.study import study

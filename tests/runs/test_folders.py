@@ -15,8 +15,9 @@ import pytest
 import partita
 from partita import PartitaError
 from partita.cli.main import main
+from partita.evaluation.intervals import half_width
 from partita.evaluation.metric import Metric
-from partita.evaluation.seeds import Numbers, half_width, over_seeds, seeds_table
+from partita.evaluation.seeds import Numbers, over_seeds, seeds_table
 from partita.report.report import report
 from partita.report.study import study
 from partita.runs.complete import complete
@@ -42,9 +43,9 @@ SETTINGS: dict[str, Any] = {
 def test_half_widths_by_hand() -> None:
     """0.4 and 0.6: deviation 0.1414, standard error 0.1, times 12.706. 1, 2, 3: 4.303 / sqrt(3)."""
     assert half_width([0.5]) is None
-    assert half_width([0.4, 0.6]) == pytest.approx(1.2706)
-    assert half_width([1.0, 2.0, 3.0]) == pytest.approx(4.303 / 3**0.5)
-    assert half_width([0.0, 1.0] * 50) == pytest.approx(1.96 * 0.0502519, abs=1e-6)
+    assert half_width([0.4, 0.6]) == pytest.approx(1.27062, abs=1e-5)
+    assert half_width([1.0, 2.0, 3.0]) == pytest.approx(4.30265 / 3**0.5, abs=1e-5)
+    assert half_width([0.0, 1.0] * 50) == pytest.approx(1.98422 * 0.0502519, abs=1e-6)
 
 
 def test_cells_are_averaged_over_the_seeds_that_have_them() -> None:
@@ -106,7 +107,7 @@ def test_the_guard_of_a_folder(seeds: Path, told: Told) -> None:
     assert found["guarded"] == pytest.approx(fmean(each["macro_guarded"] for each in runs))
     assert found["hurt_before"] == sum(each["hurt_before"] for each in runs)
     one, other = (each["difference"] for each in runs)
-    assert found["high"] - found["difference"] == pytest.approx(12.706 * abs(one - other) / 2)
+    assert found["high"] - found["difference"] == pytest.approx(12.706205 * abs(one - other) / 2)
     text = told("guard", str(seeds))
     assert len(re.findall(r"^fedper ", text, re.MULTILINE)) == 1
     assert "over 2 seeds" in text
@@ -128,7 +129,7 @@ def test_the_evaluation_of_a_folder(seeds: Path, told: Told) -> None:
     cell = found["means"]["finetuning"]["head"]["epoch 1"]
     assert cell == {
         "mean": pytest.approx((one + other) / 2),
-        "half_width": pytest.approx(12.706 * abs(one - other) / 2),
+        "half_width": pytest.approx(12.706205 * abs(one - other) / 2),
         "seeds": 2,
     }
     text = told(*asked)
@@ -181,6 +182,14 @@ def heard(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
         return int(ended.value.code or 0), " ".join(f"{found.out} {found.err}".split())
 
     return ask
+
+
+def test_the_report_command_names_what_it_leaves_out(mixed: Path, heard: Callable[..., tuple[int, str]]) -> None:
+    code, text = heard("report", str(mixed))
+    assert code == 0
+    assert "Report: " in text
+    for name, reason in REASONS.items():
+        assert re.search(rf"{name} is left out: .*{re.escape(reason)}", text), name
 
 
 @pytest.mark.parametrize(

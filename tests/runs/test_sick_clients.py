@@ -133,9 +133,10 @@ def test_everyone_left_out_is_no_run() -> None:
 def test_the_run_says_so_everywhere(tmp_path: Path, told: Callable[..., str]) -> None:
     made = keep(tmp_path / "run", rounds=3)
     line = left_out_text(made.stored.left_out)
+    problem = made.stored.left_out[-1].problem
     assert line == (
-        "Left out: 1 client in 3 rounds, for a loss or an update that was not finite or too large. The models are "
-        "without their updates of these rounds. At least 3 rounds in a row: ben."
+        "Left out: 1 client in 3 rounds. The models are without their updates of these rounds. The last reason: "
+        f"{problem} At least 3 rounds in a row: ben."
     )
     assert f"{line}\n" in told("show", str(tmp_path / "run"))
     rows = json.loads(told("show", str(tmp_path / "run"), "--json"))["left_out"]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from cli.test_cli import Ask, ask  # noqa: F401  (a fixture)
-from partita import load_exported
+from partita import load, load_exported
 from partita.data.sources.digits import digits
 from partita.runs.stored import read_run
 
@@ -75,6 +75,15 @@ def test_a_run_and_its_models_answer_alike(ask: Ask) -> None:  # noqa: F811
     assert len(told["answers"][0]["probabilities"]) == 10
     assert ask("predict", "models", "--global", "rows.npz", "-o", "answers.csv").code == 0
     assert len(Path("answers.csv").read_text().splitlines()) == 41
+
+
+@pytest.mark.usefixtures("here")
+def test_label_counts_are_told_if_asked_for(ask: Ask) -> None:  # noqa: F811
+    """By hand from the data; without the option, the card has none."""
+    assert ask("export", "mine", "--models", "counted", "--client", "1", "--label-counts").code == 0
+    train = load("mine").experiment.data[1].train.targets.tolist()
+    assert load_exported("counted").entry("1")["label_counts"] == [train.count(label) for label in range(10)]
+    assert not any("label_counts" in load_exported("models").entry(client) for client in ("0", "1", "2"))
 
 
 def test_pictures(here: Path, ask: Ask) -> None:  # noqa: F811

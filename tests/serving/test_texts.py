@@ -46,7 +46,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "new.csv.gz").write_bytes(gzip.compress(written.encode()))
     (folder / "numbered.csv").write_text("text,label\ncheap pills,1\nlunch at noon,0\n")
     (folder / "strange.csv").write_text("text,label\ncheap pills,junk\n")
-    (folder / "subject.csv").write_text("subject\ncheap pills\n")
+    (folder / "subject.csv").write_text(written.replace("text", "subject", 1))
+    (folder / "subject.jsonl").write_text(
+        "".join(json.dumps({"subject": text, "label": ASKED[text]}) + "\n" for text in ASKED)
+    )
+    (folder / "two.csv").write_text("subject,body\ncheap,pills\n")
     (folder / "empty.txt").write_text("\n\n")
     return folder
 
@@ -57,8 +61,14 @@ def here(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return place
 
 
-NAMES = {"new.txt": ["1", "3", "4"], "new.jsonl": ["1", "2", "3"], "new.csv": ["2", "3", "4"]}
-"""Of the questions: the numbers of their lines."""
+NAMES = {
+    "new.txt": ["1", "3", "4"],
+    "new.jsonl": ["1", "2", "3"],
+    "new.csv": ["2", "3", "4"],
+    "subject.csv": ["2", "3", "4"],
+    "subject.jsonl": ["1", "2", "3"],
+}
+"""Of the questions: the numbers of their lines. A column of texts that is alone may have any name."""
 
 
 @pytest.mark.parametrize("models", ["mine", "models"])
@@ -92,7 +102,7 @@ def test_names_are_in_the_card_and_the_record(here: Path, ask: Ask) -> None:  # 
     ("file", "said"),
     [
         ("strange.csv", "Unknown label 'junk'. Known: ham, spam."),
-        ("subject.csv", "subject.csv: Unknown column 'text'"),
+        ("two.csv", "two.csv: Unknown column 'text'. Known: body, subject."),
         ("empty.txt", "empty.txt has no rows"),
     ],
 )

@@ -13,12 +13,12 @@ from partita.errors import PartitaError
 from partita.randomness import Moment
 from partita.simulation.events import Event, RoundEnded
 from partita.simulation.result import Result
-from partita.simulation.samplers import Everyone, Fraction, Number, Poisson, Sampler, Schedule, sampler
+from partita.simulation.samplers import Everyone, Fraction, NamedSampler, Number, Poisson, Sampler, Schedule, sampler
 from partita.simulation.simulate import simulate
 from toys import small_federation, small_network
 
 rates = st.floats(0, 1, exclude_min=True)
-samplers: st.SearchStrategy[Sampler] = st.one_of(
+samplers: st.SearchStrategy[NamedSampler] = st.one_of(
     rates.map(Fraction),
     rates.map(Poisson),
     st.integers(1, 50).map(Number),
@@ -37,7 +37,7 @@ def test_a_choice_is_of_clients_each_at_most_once(chosen: Sampler, clients: int,
 
 
 @given(samplers, moments)
-def test_a_sampler_can_be_written_and_read_again(chosen: Sampler, moment: Moment) -> None:
+def test_a_sampler_can_be_written_and_read_again(chosen: NamedSampler, moment: Moment) -> None:
     again = sampler(str(chosen))
     assert again == chosen or (chosen == Fraction(1.0) and again == Everyone())
     assert again(5, moment) == chosen(5, moment)

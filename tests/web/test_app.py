@@ -11,8 +11,10 @@ import pytest
 import torch
 
 from partita.errors import PartitaError
+from partita.serving.artefact import load_exported
 from partita.serving.export import export_models
 from partita.serving.loaded import LoadedRun, load
+from partita.serving.newcomers import keep_newcomer
 from partita.serving.onboard import onboard
 from partita.serving.questions import Questions
 from partita.web.app import application
@@ -40,9 +42,13 @@ def run(folder: Path) -> LoadedRun:
 
 
 def client_of(
-    folder: Path, limits: Limits = LIMITS, token: str | None = None, budget: int = 1 << 30
+    folder: Path,
+    limits: Limits = LIMITS,
+    token: str | None = None,
+    budget: int = 1 << 30,
+    keep: Path | None = None,
 ) -> AbstractContextManager[Asking]:
-    return asking(application(Catalogue(find_entries([folder]), budget), limits, token))
+    return asking(application(Catalogue(find_entries([folder], keep=keep), budget), limits, token))
 
 
 @pytest.fixture(scope="module")
@@ -213,6 +219,7 @@ def test_a_client_joins_while_the_server_runs(folder: Path, run: LoadedRun) -> N
             ({}, "already"),
             ({"client": "3"}, "already"),
             ({"client": "eve", "labels": ["1"]}, "2 inputs, but 1 labels"),
+            ({"client": "eve", "labels": None}, "has no labels"),
             ({"client": "eve", "labels": ["1", "eleven"]}, "eleven"),
             ({"client": "eve", "inputs": [[1], [2]]}, "1 x 8 x 8"),
             ({"client": "eve", "run": "exported"}, "onboarded to its run"),
@@ -220,6 +227,77 @@ def test_a_client_joins_while_the_server_runs(folder: Path, run: LoadedRun) -> N
             refused = join(server, **changes)
             assert refused.status_code == 422, refused.text
             assert reason in refused.json()["detail"]
+
+
+def test_who_joined_is_there_after_the_next_start(folder: Path, run: LoadedRun, tmp_path: Path) -> None:
+    keep, authorized = tmp_path / "newcomers", {"Authorization": f"Bearer {TOKEN}"}
+
+    def started() -> AbstractContextManager[Asking]:
+        return client_of(folder, token=TOKEN, keep=keep)
+
+    def answered(server: Asking, client: str) -> Any:
+        body = {"run": "digits", "client": client, "inputs": given["inputs"][:5]}
+        return server.post("/predict", json=body, headers=authorized)
+
+    data = run.experiment.data[3].train
+    given = {"inputs": data.stored.tolist(), "labels": data.targets.tolist()}
+    with started() as server:
+        assert join(server, **given).status_code == 201
+        assert join(server, client="../Dora", **given).status_code == 201
+        before = answered(server, "dora").json()
+        # A disk that is full, as far as the server can tell: nobody is added.
+        (keep / "digits").rename(tmp_path / "away")
+        (keep / "digits").write_text("in the way")
+        failed = join(server, client="eve", **given)
+        assert (failed.status_code, "Cannot write" in failed.json()["detail"]) == (503, True)
+        assert answered(server, "eve").status_code == 404
+        (keep / "digits").unlink()
+        (tmp_path / "away").rename(keep / "digits")
+    assert sorted(each.name for each in keep.rglob("*") if each.name == "card.json") == ["card.json"] * 2
+    (keep / "digits" / ".eve-half-written").mkdir()
+    with started() as server:
+        assert answered(server, "dora").json() == before
+        assert answered(server, "../Dora").json()["predictions"] == before["predictions"]
+        assert server.get("/clients", params={"run": "digits"}, headers=authorized).json()["total"] == 10
+        assert server.get("/clients/dora", params={"run": "digits"}, headers=authorized).json()["new"]
+        assert join(server, **given).status_code == 422, "the name is taken"
+    alone = load_exported(keep / "digits" / "dora").model("dora")
+    _, probabilities = alone.predict(data.stored[:5])
+    assert probabilities is not None
+    shown = torch.tensor([each["probabilities"] for each in before["predictions"]])
+    torch.testing.assert_close(shown, probabilities, rtol=1e-4, atol=1e-6)
+
+
+def test_kept_clients_of_another_run_are_refused(folder: Path, run: LoadedRun, tmp_path: Path) -> None:
+    data = run.experiment.data[3].train
+    given = Questions(data.stored.numpy(), [""] * len(data), list(map(str, data.targets.tolist())))
+    place = keep_newcomer(run, onboard(run, "dora", given), tmp_path / "digits", [])
+    [entry] = find_entries([folder / "digits"], keep=tmp_path)
+    assert entry.facts()["clients"] == 9
+    card = json.loads((place / "card.json").read_text())
+    for content, said in (
+        ({**card, "run": {**card["run"], "started": "before"}}, "a client of another run. Give --keep another folder"),
+        ({**card, "run": {}}, "the card is damaged"),
+        ({}, "is in format None"),
+    ):
+        (place / "card.json").write_text(json.dumps(content))
+        entries = find_entries([folder / "digits"], keep=tmp_path)
+        with pytest.raises(PartitaError, match=said):
+            Catalogue(entries, 1).need_usable()
+
+
+def test_exported_models_tell_label_counts_if_they_have_them(run: LoadedRun, server: Asking, tmp_path: Path) -> None:
+    without = server.get("/clients/5", params={"run": "exported"}).json()
+    assert (without["counts"], without["samples"]) == (None, None)
+    assert "--label-counts" in without["no_counts"]
+    same = server.get("/clients/5", params={"run": "digits"}).json()
+    assert same["no_counts"] == ""
+    export_models(run, tmp_path / "counted", clients=[5], label_counts=True)
+    with client_of(tmp_path) as other:
+        found = other.get("/clients/5").json()
+        assert other.get("/clients").json()["clients"][0]["samples"] == same["samples"]
+    wanted = ("samples", "counts", "labels", "no_counts")
+    assert [found[name] for name in wanted] == [same[name] for name in wanted]
 
 
 def test_without_a_token_nobody_joins(server: Asking) -> None:

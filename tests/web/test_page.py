@@ -1,12 +1,16 @@
 """The page in Chromium, by clicking through it, on a server of its own process; and how that process ends."""
 
 import base64
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from browser import Browser
+from partita import fasttext, fedper, from_clients, run
+from partita.serving.export import export_models
+from partita.serving.loaded import load
 from web.serving import serving
 
 TOKEN = "a-token-of-many-letters"
@@ -53,6 +57,7 @@ def test_a_digit_is_drawn_and_both_models_answer(shown: Browser, place: str) -> 
         == "Personal"
     )
     assert shown.evaluate("document.querySelectorAll('#counts > div').length") == 10
+    assert text(shown, "#no-counts") == ""
     assert shown.evaluate("document.getElementById('ask').disabled")
     draw(shown)
     assert not shown.evaluate("document.getElementById('ask').disabled")
@@ -155,6 +160,41 @@ def test_runs_are_listed_with_what_is_wrong(shown: Browser, place: str) -> None:
     assert "partita resume" in text(shown, "#runs")
     assert shown.evaluate("document.querySelectorAll('#runs tr').length") == 2
     assert shown.evaluate("document.querySelector('#run option[value=half]').disabled")
+
+
+def test_a_report_is_opened(shown: Browser, place: str) -> None:
+    """In a tab of its own, which here is a stand-in."""
+    opened(shown, place)
+    shown.evaluate("window.open = () => (window.tab = { close() {} })")
+    shown.click("#runs tr[data-run=digits] button[aria-label]")
+    shown.wait("window.tab && window.tab.location")
+    page = shown.evaluate("fetch(window.tab.location).then(found => found.text())")
+    assert "<title>" in page
+    assert "fedper" in page
+    assert shown.problems == []
+
+
+def test_exported_models_and_a_text(shown: Browser, folder: Path, tmp_path: Path) -> None:
+    """They say why labels are not counted; a text is typed, and answered by the name of its class."""
+    export_models(load(folder / "digits"), tmp_path / "digits", clients=[3])
+    texts = ["cheap pills", "win money", "money now", "buy now", "lunch today", "see you", "notes here", "a meeting"]
+    rows = {who: ([f"{text} {who}" for text in texts], ["spam"] * 4 + ["ham"] * 4) for who in ("anna", "ben")}
+    data = from_clients(rows, most_duplicates=1.0)
+    made = run(fedper(), fasttext, data, rounds=1, folder=tmp_path / "unseen" / "run", on="inline", baselines=False)
+    made.export(tmp_path / "mail")
+    shutil.rmtree(tmp_path / "unseen")
+    with serving(str(tmp_path)) as place:
+        opened(shown, place)
+        assert "--label-counts" in text(shown, "#no-counts")
+        assert shown.evaluate("document.getElementById('counts').hidden")
+        shown.click("#runs tr[data-run=mail] button")
+        shown.wait("document.getElementById('client-title').textContent === 'Client anna'")
+        shown.click("#text")
+        shown.ask("Input.insertText", text="cheap money")
+        shown.click("#ask")
+        shown.wait("document.querySelectorAll('.answer').length === 1")
+        assert text(shown, ".answer .says").split()[0] in ("spam", "ham")
+        assert shown.problems == []
 
 
 def test_a_token_is_asked_for(shown: Browser, folder: Path, tmp_path: Path) -> None:

@@ -2,18 +2,19 @@
 
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any
 
 from ..data.names import find_client
 from ..errors import PartitaError, unknown
-from ..evaluation.analysis import Analysis
-from ..evaluation.comparison import Comparison
+from ..evaluation.analyses.guard import guard
+from ..evaluation.analysis import Analysis, Result
 from ..evaluation.gains import Gain
+from ..evaluation.guard import PRIOR
 from ..evaluation.scores import Summary
 from ..evaluation.variants import Variant
 from ..extras import optional
@@ -23,8 +24,6 @@ from ..report.report import write_report
 from ..runs.evaluate import Evaluated, evaluate
 from ..runs.folders import find_runs
 from ..runs.gains import NamedBaselines, gains_of, named_baselines
-from ..runs.gathering import gather
-from ..runs.scores import compare_stored
 from ..runs.session import Session
 from ..runs.store import SERVER, Store
 from ..runs.stored import StoredRun, read_run
@@ -36,6 +35,9 @@ from ..simulation.executor import Executor
 from ..simulation.experiment import Experiment
 from ..tensors import Tensors
 from .finish import finish
+
+if TYPE_CHECKING:
+    from .seeds import Runs
 
 
 class Run:
@@ -91,7 +93,7 @@ class Run:
 
     def table(self) -> Any:
         """All records: a pandas data frame if pandas is installed, else a list of dictionaries."""
-        return _table(_rows(self))
+        return as_table(rows_of(self))
 
     def evaluate(self, *analyses: Analysis, trust: bool = False, on_event: OnEvent = ignore) -> Evaluated:
         """Analyse the models of a finished run, by default with every analysis that applies, and keep the results."""
@@ -99,6 +101,21 @@ class Run:
             found = evaluate(session, analyses or None)
         self.__dict__.pop("stored", None)
         return found
+
+    def guard(
+        self,
+        *,
+        global_run: Path | str | None = None,
+        prior: float = PRIOR,
+        trust: bool = False,
+        on_event: OnEvent = ignore,
+    ) -> Result:
+        """Choose each client's personal model, the global one or a mixture on validation data; scores are of test data.
+
+        The global model is that of `global_run`, by default of the run itself or its baseline. See docs/guard.md.
+        """
+        analysis = guard(global_run=None if global_run is None else Path(global_run), prior=prior)
+        return self.evaluate(analysis, trust=trust, on_event=on_event).found["guard"]
 
     def report(self, path: Path | str | None = None) -> Path:
         """Write a report of this run; by default into its folder."""
@@ -125,11 +142,13 @@ class Run:
         formats: Sequence[Format] = (),
         merged: bool = False,
         licence: str | None = None,
+        label_counts: bool = False,
         force: bool = False,
     ) -> Path:
         """Write the models of some clients, by default of all, into a new folder; `load_exported` reads it.
 
-        `formats` are graphs beside safetensors: "onnx", "torch-export", "peft". `merged` adds whole networks.
+        `formats` are graphs beside safetensors: "onnx", "torch-export", "peft". `merged` adds whole networks,
+        `label_counts` how many training samples of each label a client has.
         """
         return export_models(
             self._loaded,
@@ -139,6 +158,7 @@ class Run:
             formats=formats,
             merged=merged,
             licence=licence,
+            label_counts=label_counts,
             force=force,
         )
 
@@ -180,43 +200,6 @@ class Run:
         return made
 
 
-class Runs(Sequence[Run]):
-    """Runs of one experiment under several seeds, on the same division of the data."""
-
-    def __init__(self, folder: Path, runs: Sequence[Run]) -> None:
-        self.folder, self._runs = folder, tuple(runs)
-
-    @overload
-    def __getitem__(self, at: int) -> Run: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[Run]: ...
-
-    def __getitem__(self, at: int | slice) -> Run | Sequence[Run]:
-        return self._runs[at]
-
-    def __len__(self) -> int:
-        return len(self._runs)
-
-    def __iter__(self) -> Iterator[Run]:
-        return iter(self._runs)
-
-    def __repr__(self) -> str:
-        return f"Runs({str(self.folder)!r}: {len(self)} seeds)"
-
-    def score(self, variant: Variant | None = None) -> list[Summary]:
-        """One for each seed."""
-        return [run.score(variant) for run in self]
-
-    def table(self) -> Any:
-        """All records with their seed: a pandas data frame if pandas is installed, else a list of dictionaries."""
-        return _table([{"seed": run.stored.seed, **row} for run in self for row in _rows(run)])
-
-    def report(self, path: Path | str | None = None) -> Path:
-        """Write one report of all seeds; by default into the folder that holds them."""
-        return write_report([run.folder for run in self], Path(path) if path else self.folder / REPORT)
-
-
 def open(folder: Path | str) -> Run:
     """Open the run that is kept in a folder."""
     place = Path(folder)
@@ -228,17 +211,7 @@ def open(folder: Path | str) -> Run:
     return made
 
 
-def compare(*runs: Run | Runs | Path | str, baseline: str | None = None, level: float = 0.95) -> Comparison:
-    """Compare runs, paired over clients and seeds: differences with intervals, corrected tests, wins and losses.
-
-    Runs that are damaged or not done are named in the notes. Methods that are not on equal terms, for instance of
-    another number of rounds, are marked; those on other clients are refused.
-    """
-    gathered = gather([each.folder if isinstance(each, Run | Runs) else Path(each) for each in runs], finished=True)
-    return compare_stored(gathered, baseline=baseline, level=level)
-
-
-def report_of(made: Run | Runs) -> None:
+def report_of(made: "Run | Runs") -> None:
     """Write a report; a failure is a warning, because the runs themselves are complete."""
     try:
         made.report()
@@ -250,10 +223,10 @@ def _place(folder: Path) -> Path:
     return Path(os.path.normpath(folder))
 
 
-def _rows(run: Run) -> list[dict[str, Any]]:
+def rows_of(run: Run) -> list[dict[str, Any]]:
     name_of = run.stored.record.name_of
     return [{**asdict(each), "name": name_of(each.client), "score": each.score} for each in run.stored.records]
 
 
-def _table(rows: list[dict[str, Any]]) -> Any:
+def as_table(rows: list[dict[str, Any]]) -> Any:
     return optional("pandas", "pandas").DataFrame(rows) if find_spec("pandas") else rows

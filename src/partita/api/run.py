@@ -23,7 +23,8 @@ from ..simulation.simulate import experiment_of
 from ..simulation.tasks import Factory
 from ..trackers.tracking import need_trackers
 from .finish import finish
-from .kept import Run, Runs, report_of
+from .kept import Run, report_of
+from .seeds import Runs
 
 Baselines = bool | Literal["tuned", "quick"]
 """Whether baselines are made beside a run: tuned on validation data (also True), at one default rate, or not at all."""

@@ -15,7 +15,6 @@ from .options import AsJson, Folder, Trust, use_one_thread
 
 if TYPE_CHECKING:
     from ..evaluation.analysis import Analysis
-    from ..evaluation.seeds import Numbers
 
 
 def evaluate(
@@ -100,13 +99,14 @@ def _print_one(analyses: "Sequence[Analysis]", shown: dict[str, Any], folder: Pa
 
 def _print_groups(analyses: "Sequence[Analysis]", made: Made) -> None:
     """Means over the seeds of each method."""
+    from ..evaluation.analysis import numbers_of
     from ..evaluation.seeds import seeds_table
 
     for name, runs in made.groups.items():
         several = made.of(name)
         terminal.say((f"\n{name}", "bold"))
         for analysis in analyses:
-            if numbers := _numbers(analysis, several):
+            if numbers := numbers_of(analysis, [each["analyses"] for each in several]):
                 terminal.print_table(seeds_table(analysis.title, numbers, runs[0].metric))
             elif any(analysis.name in each["analyses"] for each in several):
                 terminal.say(f"{analysis.title}: has no mean over seeds. The report shows it.")
@@ -121,19 +121,12 @@ def _name_left_out(left_out: Mapping[str, str]) -> None:
 
 def _means(analyses: "Sequence[Analysis]", several: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """For machines: each analysis with means over seeds, by row and column."""
-    from ..evaluation.seeds import over_seeds
+    from ..evaluation.analysis import means_over_seeds
 
-    found = {each.name: over_seeds(numbers) for each in analyses if (numbers := _numbers(each, several))}
+    found = means_over_seeds(analyses, [each["analyses"] for each in several])
     return {
         "means": {
             name: {row: {column: asdict(mean) for column, mean in cells.items()} for row, cells in rows.items()}
             for name, rows in found.items()
         }
     }
-
-
-def _numbers(analysis: "Analysis", several: Sequence[dict[str, Any]]) -> "list[Numbers]":
-    """What an analysis found under each seed, if that has a mean."""
-    if analysis.numbers is None:
-        return []
-    return [analysis.numbers(each["analyses"][analysis.name]) for each in several if analysis.name in each["analyses"]]

@@ -44,6 +44,10 @@ def export(
     which: Annotated[Which | None, typer.Option(help="Another model than the one that is meant to be used.")] = None,
     merged: Annotated[bool, typer.Option("--merged", help="Also each client's whole network in one file.")] = False,
     licence: Annotated[str | None, typer.Option(help="The licence that the model card states.")] = None,
+    label_counts: Annotated[
+        bool,
+        typer.Option("--label-counts", help="Let the card tell how many training samples of each label clients have."),
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace models that are there.")] = False,
     trust: Trust = False,
 ) -> None:
@@ -64,8 +68,10 @@ def export(
     """
     if folder is None and manifest is None and models is None:
         raise PartitaError("Nothing to write: give --csv FOLDER, --manifest FILE or --models FOLDER.")
-    if models is None and (client or form or which or merged or licence or force):
-        raise PartitaError("--client, --format, --which, --merged, --licence and --force go with --models FOLDER.")
+    if models is None and (client or form or which or merged or licence or label_counts or force):
+        raise PartitaError(
+            "--client, --format, --which, --merged, --licence, --label-counts and --force go with --models FOLDER."
+        )
     several = holds_several(run)
     if several and (manifest or models):
         raise PartitaError(f"{run} holds several runs: --manifest and --models are of one. Name its folder.")
@@ -95,6 +101,7 @@ def export(
                 formats=[each.value for each in form or ()],
                 merged=merged,
                 licence=licence,
+                label_counts=label_counts,
                 force=force,
             )
         )

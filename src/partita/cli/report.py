@@ -9,6 +9,7 @@ import typer
 from ..errors import PartitaError
 from ..report import REPORT
 from . import terminal
+from .groups import name_passed_over
 
 
 def report(
@@ -28,13 +29,16 @@ def report(
 
     partita report runs/fedavg runs/fedper --output comparison.html
     """
-    from ..report.report import write_report
+    from ..report.report import write_study
+    from ..report.study import study
     from ..runs.folders import runs_in
 
     found = runs_in(runs)
     one = runs[0] if len(runs) == 1 and runs[0] != Path(".") else None
     place = output or (found[0] if len(found) == 1 else one or Path()) / REPORT
-    terminal.tell(f"Report: {write_report(found, place)}")
+    shown = study(found)
+    terminal.tell(f"Report: {write_study(shown, place)}")
+    name_passed_over(shown.passed_over)
 
 
 def try_report(folders: Sequence[Path], path: Path, *, tell: bool = True) -> None:

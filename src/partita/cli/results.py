@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..evaluation.variants import VARIANTS, Variant
+from ..formatting import amount, listed
 from .terminal import MOST_CLIENTS, change, columns, output, print_table, say, score, spread
 
 if TYPE_CHECKING:
@@ -19,9 +20,9 @@ def print_run(run: "StoredRun", *, oracle: bool = False, notes: bool = True) -> 
     from ..simulation.left_out import left_out_text
 
     record = run.record
-    say((record.label, "bold"), f", {record.clients} clients of {record.data}: {record.status}")
+    say((record.label, "bold"), f", {amount(record.clients, 'client')} of {record.data}: {record.status}")
     say(
-        f"{run.done} of {record.rounds} rounds, {run.seconds_per_round:.2f} s and "
+        f"{run.done:,} of {amount(record.rounds, 'round')}, {run.seconds_per_round:.2f} s and "
         f"{run.bytes_per_round / 1e6:.2f} MB each; started {record.started}"
     )
     say(f"Settings: {record.settings_text}")
@@ -59,7 +60,7 @@ def _print_sample(evaluated: int, clients: int) -> None:
 def print_target(run: "StoredRun", target: float, reached: "Spent | None") -> None:
     wanted = f"A mean test {run.record.metric} of {score(target, run.record.metric)}"
     if reached is None:
-        say(f"{wanted} was not reached in the {len(run.evaluated)} rounds that were evaluated.")
+        say(f"{wanted} was not reached in the {len(run.evaluated):,} rounds that were evaluated.")
     else:
         say(f"{wanted} was reached by round {reached.round}, {reached.seconds:.1f} s and {reached.bytes / 1e6:.2f} MB.")
 
@@ -99,7 +100,7 @@ def _print_scores(
     output.print(rows)
     say("* the model that the method is meant to be used with; mean and spread are over clients")
     if left_out := max((summary.left_out for summary in summaries.values()), default=0):
-        say(f"Left out: {left_out} clients without test samples.")
+        say(f"Left out: {left_out:,} clients without test samples.")
 
 
 def print_gains(run: "StoredRun", gains: "list[Gain]", beside: "NamedBaselines") -> None:
@@ -126,6 +127,9 @@ def print_gains(run: "StoredRun", gains: "list[Gain]", beside: "NamedBaselines")
         "Gains of the model * on test data, client by client. Hurt: the client does worse than with that baseline. "
         "Surely: the 95 % interval of the client's gain is below 0."
     )
+    totals = [gain.over for gain in gains if gain.has_intervals and not gain.paired]
+    if totals:
+        say(f"The intervals over {listed(totals)} are of totals alone, which makes them rather too wide.")
     for name, each in beside.found.items():
         say(f"{name}: {each.run.record.settings_text}; {each.choice}")
     for text in remarks([(run, beside.found)]):
@@ -181,8 +185,8 @@ def print_comparison(runs: "Mapping[str, StoredRun]", gains: "Mapping[str, list[
     output.print(rows)
     record = next(iter(runs.values())).record
     say(
-        f"\nMean ± spread over {record.clients} clients after {record.rounds} rounds. Floor: always answering a "
-        "client's most common label.\nHurt: clients that do worse than with local training, or than with the global "
-        "model. Surely: the 95 % interval of the client's gain is below 0. One seed: differences of a few points mean "
-        "little."
+        f"\nMean ± spread over {amount(record.clients, 'client')} after {amount(record.rounds, 'round')}. Floor: "
+        "always answering a client's most common label.\nHurt: clients that do worse than with local training, or than "
+        "with the global model. Surely: the 95 % interval of the client's gain is below 0. One seed: differences of a "
+        "few points mean little."
     )

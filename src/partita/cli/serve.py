@@ -22,6 +22,10 @@ def serve(
         Path | None,
         typer.Option(help="A file with a token that requests must carry. With a token, clients can be onboarded."),
     ] = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option(help="A folder for clients that are onboarded, so that they are there after the next start."),
+    ] = None,
     memory: Annotated[
         int, typer.Option(help="Megabytes for personal parts; beyond, they are read again.", min=1)
     ] = 512,
@@ -42,6 +46,8 @@ def serve(
     partita serve runs/demo --port 8080
 
     partita serve models --host 0.0.0.0 --token-file token
+
+    partita serve runs/fedper-digits-1 --token-file token --keep newcomers
     """
     if missing := [name for name in SERVER if find_spec(name) is None]:
         raise PartitaError(f"Serving needs {', '.join(missing)}: pip install 'partita[serve]'")
@@ -50,7 +56,7 @@ def serve(
     from ..web.server import address, bind, is_loopback, read_token, serve as answer
 
     token = read_token(token_file) if token_file else None
-    catalogue = Catalogue(find_entries(paths, trust=trust), memory << 20)
+    catalogue = Catalogue(find_entries(paths, trust=trust, keep=keep), memory << 20)
     catalogue.need_usable()
     bound = bind(host, port)
     if not token and not is_loopback(bound):

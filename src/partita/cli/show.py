@@ -99,7 +99,7 @@ def compare(
 
     partita compare runs --baseline fedavg --form markdown
     """
-    from ..api.kept import compare as compare_runs
+    from ..api.seeds import compare as compare_runs
     from ..report.tables import comparison_text
 
     made = compare_runs(*runs, baseline=baseline)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -18,6 +19,8 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 Measures = dict[str, float]
 Measure = Callable[[Tensor, Tensor], Measures]
 """Sums over samples: `count`, `loss`, and for classification `correct`."""
+Outcome = tuple[Tensor, Tensor]
+"""For each sample how much it counts, and its right answers or, where there are none, its loss."""
 
 
 @dataclass(frozen=True)
@@ -70,4 +73,35 @@ OBJECTIVES: Mapping[Problem, Criterion] = {
     "classification": Criterion(F.cross_entropy, classification),
     "regression": Criterion(squared_error, regression),
     "next_word": Criterion(next_word_loss, next_word),
+}
+
+
+def outcome_of(measure: Measure, outputs: Tensor, targets: Tensor) -> Outcome:
+    """What a measure finds for each sample. One that is not known here is asked sample by sample."""
+    if known := _OUTCOMES.get(measure):
+        return known(outputs, targets)
+    found = [measure(outputs[at : at + 1], targets[at : at + 1]) for at in range(len(targets))]
+    counts = [float(each["count"]) for each in found]
+    return torch.tensor(counts), torch.tensor([float(each.get("correct", each["loss"])) for each in found])
+
+
+def _classified(outputs: Tensor, targets: Tensor) -> Outcome:
+    return torch.ones(len(targets)), (outputs.argmax(1) == targets).float()
+
+
+def _squared(outputs: Tensor, targets: Tensor) -> Outcome:
+    errors = F.mse_loss(_alike(outputs, targets), targets, reduction="none")
+    return torch.ones(len(targets)), errors.reshape(len(targets), -1).sum(1)
+
+
+def _words(outputs: Tensor, targets: Tensor) -> Outcome:
+    words = targets >= SPECIAL
+    right = (outputs.argmax(-1) == targets) & words
+    return words.sum(1).float(), right.sum(1).float()
+
+
+_OUTCOMES: Mapping[Measure, Callable[[Tensor, Tensor], Outcome]] = {
+    classification: _classified,
+    regression: _squared,
+    next_word: _words,
 }

@@ -71,7 +71,7 @@ class Samples:
         self._preparation, self._numbers, self._layout = preparation, numbers, layout
 
     def __len__(self) -> int:
-        return len(self._targets if self._indices is None else self._indices)
+        return (self._targets if self._indices is None else self._indices).shape[0]
 
     @property
     def fixed(self) -> bool:

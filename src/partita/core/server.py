@@ -43,13 +43,17 @@ class Update:
         return f"The update of client {self.name or self.client}"
 
     def __post_init__(self) -> None:
+        if self.weight is not None:
+            self._check_weight(self.weight)
+        if self.mask is not None:
+            object.__setattr__(self, "mask", {name: self._checked(name, mask) for name, mask in self.mask.items()})
+
+    def _check_weight(self, weight: float) -> None:
         try:
             check_fields(self)
         except PartitaError as problem:
-            kind = DivergedError if self.weight is not None and not math.isfinite(self.weight) else PartitaError
+            kind = PartitaError if math.isfinite(weight) else DivergedError
             raise kind(f"{self}: {problem}") from problem
-        if self.mask is not None:
-            object.__setattr__(self, "mask", {name: self._checked(name, mask) for name, mask in self.mask.items()})
 
     def _checked(self, name: str, mask: Tensor) -> Tensor:
         place = f"{self}: the mask of {name!r}"

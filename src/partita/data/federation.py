@@ -1,5 +1,6 @@
 """Who takes part, and with which data? Clients by number, each with three disjoint roles of data."""
 
+import inspect
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from .manifests import fingerprint
 from .names import find_client
 from .pool import Pool, Texts
 from .roles import check_roles, in_one_piece, roles_of
+from .source import division_settings
 from .split import Role, Split, check_least, check_part
 from .splits.dirichlet import dirichlet
 from .splits.natural import natural
@@ -163,6 +165,17 @@ def federate(
     `length` words of each text. Rows that stand in train and in test are counted, and above a share of
     `most_duplicates` refused.
     """
+    given = {
+        "validation": validation,
+        "newcomers": newcomers,
+        "own_labels": own_labels,
+        "standardize": standardize,
+        "crop": crop,
+        "flip": flip,
+        "vocabulary": vocabulary,
+        "length": length,
+        "most_duplicates": most_duplicates,
+    }
     if not isinstance(pool, Pool):
         raise PartitaError(
             f"federate divides a Pool, not a {type(pool).__name__}. Make one: from_dataset(dataset), or a source such "
@@ -220,8 +233,15 @@ def federate(
             "validation": validation,
             "notes": notes,
         },
+        settings=division_settings(pool, split, {**_not_default(given), "seed": seed}),
         pool=pool,
     )
+
+
+def _not_default(given: Mapping[str, object]) -> dict[str, object]:
+    """Of arguments of `federate`, those that are not its defaults."""
+    known = inspect.signature(federate).parameters
+    return {name: value for name, value in given.items() if value != known[name].default}
 
 
 def default_split(pool: Pool) -> Split:

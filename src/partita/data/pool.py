@@ -55,6 +55,8 @@ class Pool:
     """Whether equal inputs mean the same sample. They do not for ratings: many people rate the same film."""
     class_names: Sequence[str] = ()
     """One for each class. Without names, classes are called by their numbers."""
+    settings: Mapping[str, object] | None = field(default=None, init=False, repr=False)
+    """The name and the arguments of the source that made it; a changed copy has none."""
 
     def __post_init__(self) -> None:
         _check(self)

@@ -20,10 +20,16 @@ def rows_of(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) ->
 
     Values of optional columns are empty where the file does not have them.
     """
-    form = path.name.removesuffix(".gz")
     with reading(path, "text"), open_text(path) as stream:
-        read = _json_rows if form.endswith((".jsonl", ".json")) else csv_rows
-        yield from read(stream, path, columns, optional)
+        yield from (_json_rows if _is_json(path) else csv_rows)(stream, path, columns, optional)
+
+
+def columns_of(path: Path) -> list[str]:
+    """The names of all columns of a .csv file, or of the first row of a .jsonl file; none if it has no rows."""
+    with reading(path, "text"), open_text(path) as stream:
+        if not _is_json(path):
+            return [name.strip() for name in next(plain_rows(stream, path), (1, []))[1]]
+        return next((list(row) for _, row in _json_objects(stream, path, ["text"])), [])
 
 
 def open_text(path: Path) -> TextIO:
@@ -59,7 +65,11 @@ def plain_rows(stream: TextIO, path: Path | str) -> Rows:
         raise PartitaError(f"{path}, line {reader.line_num}: {problem}.") from problem
 
 
-def _json_rows(stream: TextIO, path: Path, columns: Sequence[str], optional: Sequence[str]) -> Rows:
+def _is_json(path: Path) -> bool:
+    return path.name.removesuffix(".gz").endswith((".jsonl", ".json"))
+
+
+def _json_objects(stream: TextIO, path: Path, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, object]]]:
     for line, text in enumerate(stream, 1):
         if not text.strip():
             continue
@@ -69,6 +79,11 @@ def _json_rows(stream: TextIO, path: Path, columns: Sequence[str], optional: Seq
             raise PartitaError(f"{path}, line {line} is not JSON: {problem}.") from problem
         if not isinstance(row, dict):
             raise PartitaError(f"{path}, line {line} is not an object with {', '.join(columns)}.")
+        yield line, row
+
+
+def _json_rows(stream: TextIO, path: Path, columns: Sequence[str], optional: Sequence[str]) -> Rows:
+    for line, row in _json_objects(stream, path, columns):
         if lacking := [column for column in columns if row.get(column) is None]:
             raise PartitaError(f"{path}, line {line}: {unknown('column', lacking[0], row)}")
         values = [row.get(column) for column in (*columns, *optional)]

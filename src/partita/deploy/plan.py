@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from typing import Any
 
@@ -62,7 +62,8 @@ class Plan:
         """The plan of an experiment, whose clients are the sites unless others are named."""
         data = experiment.data
         _refuse(experiment)
-        settings = _settings(experiment)
+        # One site of many must not be able to end the run of all.
+        settings = _settings(replace(experiment, on_sick_client=experiment.on_sick_client or "leave_out"))
         if objects := [key for key, (_, _, kind) in fingerprints(settings).items() if kind == PYTHON]:
             raise PartitaError(
                 f"A federation cannot use objects that settings cannot name: {', '.join(objects)}. Code does not "

@@ -106,12 +106,12 @@ class Sites:
                 result = asked[number].result(setup, message, self.plan.hash, self.limits.norm)
             except PartitaError as problem:
                 told[number] = str(problem)
-                self._reject(number, asked[number], str(problem))
+                yield self._rejected(setup, number, asked[number], str(problem))
                 continue
             accepted += result.update is not None
             yield result
         for number in sorted(left):
-            self._reject(number, asked[number], f"no reply within {self.limits.seconds:g} s")
+            yield self._rejected(setup, number, asked[number], f"no reply within {self.limits.seconds:g} s")
         if training and accepted < self.limits.replies:
             [round] = {order.job.moment.round + 1 for order in asked.values()}
             raise PartitaError(
@@ -119,8 +119,16 @@ class Sites:
                 f"{self.limits.replies} must. Nothing is lost: resume the run when they are back."
             )
 
-    def _reject(self, number: int, order: "SingleOrder", reason: str) -> None:
-        self.on_rejection(Rejection(self.plan.sites[number], order.job.moment.round + 1, reason))
+    def _rejected(self, setup: Setup, number: int, order: "SingleOrder", reason: str) -> ClientResult:
+        """Nothing but why the site is left out, if the plan allows that; else the run stops."""
+        site, round = self.plan.sites[number], order.job.moment.round + 1
+        self.on_rejection(Rejection(site, round, reason))
+        if setup.experiment.on_sick_client == "stop":
+            raise PartitaError(
+                f"Round {round}: the reply of site {site} cannot be used: {reason}. To go on without it, make the plan "
+                "with on_sick_client=leave_out."
+            )
+        return ClientResult(number, problem=reason)
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ import torch
 
 from ..data.federation import Federation
 from ..data.split import ROLES
-from ..errors import PartitaError
+from ..errors import DivergedError, PartitaError
 from ..evaluation.scores import Record
 from ..simulation.checks import check_clients, check_data, check_evaluation
 from ..simulation.executors.inline import one_thread
@@ -100,6 +100,8 @@ class Site:
         options = {"evaluated": order.evaluated} if order.kind == "train" else {}
         job = JOBS[order.kind]([number], [own], [order.received], setup.moment(order.round), **options)
         [result] = job.run(setup)
+        if result.problem:
+            raise DivergedError(result.problem)
         if result.update:
             before = setup.algorithm.expand(setup.without_data(number, job.moment)) | order.received
             self._gate.leaving.need(result.update, before)

@@ -14,7 +14,7 @@ from .. import registry
 from ..errors import PartitaError, warn
 from .figures import Figure, Table
 from .metric import Metric
-from .seeds import Numbers
+from .seeds import Mean, Numbers, over_seeds
 
 if TYPE_CHECKING:
     from .population import Population
@@ -125,3 +125,17 @@ def choose_analyses(names: Sequence[str] | None, settings: Mapping[str, object])
             taken = "; ".join(f"{name} takes {', '.join(settings_of(name)) or 'no setting'}" for name in chosen)
             raise PartitaError(f"None of the analyses takes {key}: {taken}.")
     return [make_analysis(name, settings) for name in chosen]
+
+
+def numbers_of(analysis: Analysis, several: Sequence[Mapping[str, Result]]) -> list[Numbers]:
+    """What an analysis found under each seed, given all results of each; nothing if that has no mean."""
+    if analysis.numbers is None:
+        return []
+    return [analysis.numbers(each[analysis.name]) for each in several if analysis.name in each]
+
+
+def means_over_seeds(
+    analyses: Sequence[Analysis], several: Sequence[Mapping[str, Result]]
+) -> dict[str, dict[str, dict[str, Mean]]]:
+    """The means over seeds of all analyses that have any, by name, row and column."""
+    return {each.name: over_seeds(numbers) for each in analyses if (numbers := numbers_of(each, several))}

@@ -1,6 +1,6 @@
 """Is one method better than another? Means, paired differences with an interval, wins, and a corrected test."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -101,16 +101,18 @@ def compare(
     marks: Mapping[str, Sequence[str]] | None = None,
     settings: Mapping[str, str] | None = None,
     notes: Sequence[str] = (),
+    name_of: Callable[[int], str] = str,
 ) -> Comparison:
     """The scores of every method, and its difference to the baseline on the (seed, client) pairs that both have.
 
     A client is taken to be the same in every seed. Wins count clients by their mean over seeds; a difference of at most
     `tie` is a tie. The interval holds the middle `level` of the means of bootstrap samples, in which seeds and clients
     are drawn with replacement. The test is over clients: it asks whether the difference holds among clients, not
-    whether other seeds would repeat it. `marks`, `settings` and `notes` are told as they are.
+    whether other seeds would repeat it. `marks`, `settings` and `notes` are told as they are. Errors name clients by
+    `name_of`.
     """
-    _check(scores, baseline, level, resamples, tie)
-    pairs = {name: _common(scores, name, baseline) for name in scores if name != baseline}
+    _check(scores, baseline, level, resamples, tie, name_of)
+    pairs = {name: _common(scores, name, baseline, name_of) for name in scores if name != baseline}
     grids = {
         name: _grid({pair: scores[name][pair] - scores[baseline][pair] for pair in common})
         for name, common in pairs.items()
@@ -140,7 +142,14 @@ def compare(
     )
 
 
-def _check(scores: Mapping[str, Scores], baseline: str, level: float, resamples: int, tie: float) -> None:
+def _check(
+    scores: Mapping[str, Scores],
+    baseline: str,
+    level: float,
+    resamples: int,
+    tie: float,
+    name_of: Callable[[int], str],
+) -> None:
     if baseline not in scores:
         raise PartitaError(unknown("method", baseline, scores))
     if not 0 < level < 1:
@@ -154,23 +163,25 @@ def _check(scores: Mapping[str, Scores], baseline: str, level: float, resamples:
             raise PartitaError(f"The method {name!r} has no scores.")
         for (seed, client), value in each.items():
             if not np.isfinite(value):
-                raise PartitaError(f"The score of {name!r} is {value} for client {client} and seed {seed}.")
+                raise PartitaError(f"The score of {name!r} is {value} for client {name_of(client)} and seed {seed}.")
 
 
-def _common(scores: Mapping[str, Scores], name: str, baseline: str) -> list[tuple[int, int]]:
+def _common(
+    scores: Mapping[str, Scores], name: str, baseline: str, name_of: Callable[[int], str]
+) -> list[tuple[int, int]]:
     both = sorted(scores[name].keys() & scores[baseline].keys())
     if both:
         return both
-    held = "; ".join(f"{each!r} has {_extent(scores[each])}" for each in (name, baseline))
+    held = "; ".join(f"{each!r} has {_extent(scores[each], name_of)}" for each in (name, baseline))
     raise PartitaError(
         f"No pair of seed and client is common to {name!r} and {baseline!r}: {held}. "
         "Run both with the same seeds on the same clients."
     )
 
 
-def _extent(scores: Scores) -> str:
+def _extent(scores: Scores, name_of: Callable[[int], str]) -> str:
     seeds, clients = (sorted({pair[part] for pair in scores}) for part in (0, 1))
-    shown = ", ".join(map(str, clients[:10])) + (", ..." if len(clients) > 10 else "")
+    shown = ", ".join(map(name_of, clients[:10])) + (", ..." if len(clients) > 10 else "")
     return f"seeds {', '.join(map(str, seeds))} with clients {shown}"
 
 

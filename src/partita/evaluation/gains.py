@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean, pstdev
+from typing import Literal
 
-from .intervals import difference_interval
-from .metric import Metric
+from .intervals import Interval, over_seeds, unpaired_shares
+from .metric import DECIMALS, Metric
 from .scores import tenth
 
-Interval = tuple[float, float]
+Verdict = Literal["surely", "perhaps", "not"]
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,10 @@ class Gain:
     """The reference's scores."""
     gains: tuple[float, ...]
     intervals: tuple[Interval | None, ...]
-    """Of each gain; None for errors, and where the number of test samples is not known."""
+    """Of each gain, in pairs of answers to the same test samples where these are stored; of shares of which only the
+    totals are stored, a wider one; else None."""
+    paired: bool
+    """Whether every interval is of pairs."""
     mean: float
     worst_decile: float
     """The mean of the lowest tenth of the gains (of at least one)."""
@@ -55,7 +59,7 @@ class Gain:
     def has_intervals(self) -> bool:
         return any(each is not None for each in self.intervals)
 
-    def verdict(self, client: int) -> str:
+    def verdict(self, client: int) -> Verdict:
         """Whether a client is hurt: `surely`, `perhaps` or `not`."""
         surely, hurt = self._verdicts
         return "surely" if client in surely else "perhaps" if client in hurt else "not"
@@ -67,7 +71,7 @@ class Gain:
 
 def hurt_text(hurt: int, surely: int, total: int, *, known: bool) -> str:
     """Without an interval nobody is surely hurt, and it is not said."""
-    return f"{hurt} of {total}" + (f" ({surely} surely)" if known else "")
+    return f"{hurt:,} of {total:,}" + (f" ({surely:,} surely)" if known else "")
 
 
 def gain(
@@ -76,11 +80,20 @@ def gain(
     other: Mapping[int, float],
     metric: Metric,
     counts: Mapping[int, int] | None = None,
+    paired: Mapping[int, Interval] | None = None,
 ) -> Gain:
-    """Compare scores by client with those of a reference; `counts` are the clients' numbers of test samples."""
+    """Compare scores by client with those of a reference.
+
+    `paired` are intervals of gains, by client. For others, `counts`, the clients' numbers of test samples, give wider
+    ones.
+    """
     clients = tuple(sorted(own.keys() & other.keys()))
     gains = tuple(metric.gain(own[client], other[client]) for client in clients)
-    intervals = tuple(_interval(own[client], other[client], metric, (counts or {}).get(client)) for client in clients)
+    known = paired or {}
+    intervals = tuple(
+        known.get(client) or _unpaired(own[client], other[client], metric, (counts or {}).get(client))
+        for client in clients
+    )
     hurt = tuple(client for client, each in zip(clients, gains, strict=True) if each < 0)
     surely = tuple(client for client, each in zip(clients, intervals, strict=True) if each and each[1] < 0)
     count = max(len(clients), 1)
@@ -93,6 +106,7 @@ def gain(
         others=tuple(other[client] for client in clients),
         gains=gains,
         intervals=intervals,
+        paired=all(client in known for client in clients),
         mean=sum(gains) / count,
         worst_decile=sum(worst) / max(len(worst), 1),
         hurt=hurt,
@@ -101,10 +115,37 @@ def gain(
     )
 
 
-def _interval(own: float, other: float, metric: Metric, count: int | None) -> Interval | None:
+def _unpaired(own: float, other: float, metric: Metric, count: int | None) -> Interval | None:
     if metric.lower_is_better or not count:
         return None
-    return difference_interval(own, other, count)
+    return unpaired_shares(own, other, count)
+
+
+@dataclass(frozen=True)
+class SeedsGain:
+    """A client's gain under several seeds."""
+
+    mean: float
+    interval: Interval | None
+    verdict: Verdict
+
+
+def by_client(gains: Sequence[Gain]) -> dict[int, SeedsGain]:
+    """Each client's mean gain over the seeds that it has one for, and whether it is hurt by it."""
+    values: dict[int, list[float]] = {}
+    intervals: dict[int, list[Interval]] = {}
+    for each in gains:
+        for client, value, interval in zip(each.clients, each.gains, each.intervals, strict=True):
+            values.setdefault(client, []).append(value)
+            intervals.setdefault(client, []).extend([interval] if interval else [])
+    found = {}
+    for client, several in values.items():
+        mean, interval = fmean(several), over_seeds(several, intervals[client])
+        # As for one seed: rounded, so that the last bits hurt nobody.
+        hurt = round(mean, DECIMALS) < 0
+        surely = hurt and interval is not None and interval[1] < 0
+        found[client] = SeedsGain(mean, interval, "surely" if surely else "perhaps" if hurt else "not")
+    return found
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,10 @@ class Metric:
     def text(self, score: float) -> str:
         return f"{score:.3f}" if self.lower_is_better else f"{100 * score:.1f} %"
 
+    def number(self, score: float) -> str:
+        """Without its unit."""
+        return self.text(score).removesuffix(" %")
+
     def tick(self, score: float) -> str:
         return plain(score) if self.lower_is_better else plain(100 * score)
 
@@ -47,3 +51,10 @@ class Metric:
 
     def change(self, gain: float) -> str:
         return signed(gain, 3) if self.lower_is_better else signed(100 * gain, 1)
+
+    def change_within(self, gain: float, interval: tuple[float, float] | None) -> str:
+        """A gain and its interval."""
+        if interval is None:
+            return self.change(gain)
+        low, high = map(self.change, interval)
+        return f"{self.change(gain)} ({low} to {high})"

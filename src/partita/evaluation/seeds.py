@@ -2,15 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
+from statistics import fmean
 
 from ..formatting import NONE, amount
 from .figures import Table
+from .intervals import half_width
 from .metric import Metric
-
-STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
-"""Half widths of a 95 % interval of a mean in standard errors, for 2, 3, ... values."""
-NORMAL = 1.96
 
 Cells = Mapping[str, Mapping[str, float | None]]
 """The numbers of a table, by row and column; None where nothing was measured."""
@@ -33,14 +30,6 @@ class Mean:
     half_width: float | None
     """Of its 95 % interval; None for one seed."""
     seeds: int
-
-
-def half_width(values: Sequence[float]) -> float | None:
-    """Of the 95 % interval of a mean over seeds, by Student's distribution; None for one value."""
-    if len(values) < 2:
-        return None
-    factor = STUDENT[len(values) - 2] if len(values) - 2 < len(STUDENT) else NORMAL
-    return float(factor * stdev(values) / len(values) ** 0.5)
 
 
 def over_seeds(several: Sequence[Numbers]) -> dict[str, dict[str, Mean]]:

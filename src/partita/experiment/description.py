@@ -152,7 +152,7 @@ def _python(name: str, value: object) -> Description:
 
 
 def _code(value: Any) -> Description | None:
-    """A loss or a measure."""
+    """A loss, a measure or a sampler."""
     return None if value is None else _python(getattr(value, "__name__", type(value).__name__), value)
 
 
@@ -262,7 +262,7 @@ def _participation(given: Participation) -> Any:
         same = sampler(str(chosen)) == chosen
     except PartitaError:
         same = False
-    return str(chosen) if same else _python(type(chosen).__name__, chosen)
+    return str(chosen) if same else _code(chosen)
 
 
 def _weights(weights: Tensors) -> Description:

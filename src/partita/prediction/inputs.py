@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..core.objectives import BEGIN, PAD, SPECIAL, UNKNOWN, Problem
-from ..core.samples import AS_STORED, Preparation
+from ..core.objectives import BEGIN, END, PAD, SPECIAL, UNKNOWN, Problem
+from ..core.samples import AS_STORED, Preparation, Samples
 from ..data.datasets import array_of, texts_of
 from ..data.federation import Federation
 from ..data.pool import Texts
@@ -48,6 +48,15 @@ class Words:
             kept = numbers[:length]
             row[: len(kept)] = torch.tensor(kept, dtype=torch.int64)
         return rows
+
+    def successors(self, texts: Sequence[str], length: int) -> Samples:
+        """Texts to learn the next word from, as data hold them: BEGIN and the words, and the words and END."""
+        words = self.encode([*texts], length, next_word=False)
+        targets = words.clone()
+        counts = (words != PAD).sum(1)
+        short = torch.nonzero(counts < length).squeeze(1)
+        targets[short, counts[short]] = END
+        return Samples(torch.cat([torch.full((len(words), 1), BEGIN), words[:, :-1]], 1), targets)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,8 @@
 """What is a client's model to whoever uses it? An ordinary module that knows its inputs, its classes and what it is."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -20,6 +21,8 @@ from ..tensors import Tensors
 from .inputs import Inputs
 
 BATCH = 512
+Function = Callable[[Tensors, Tensor], Tensor]
+"""Logits, of tensors and prepared inputs."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,15 @@ class Answering:
     def module(self, number: int, moment: Moment) -> nn.Module:
         if self.algorithm is None:
             return self.task.module_with(self.tensors)
-        return MethodNetwork(self.algorithm, self.task, self.tensors, number, moment)
+        return MethodNetwork(self.function(number, moment), self.tensors)
+
+    def function(self, number: int, moment: Moment) -> Function:
+        """The answers to inputs as a function of tensors and inputs, with a network of its own in evaluation mode."""
+        own = self.task.copy()
+        own.evaluate_()
+        if self.algorithm is None:
+            return own.outputs
+        return partial(self.algorithm.outputs, client=_without_data(own, number, moment))
 
     def outputs(self, inputs: Tensor, number: int, moment: Moment) -> Tensor:
         """The same answers from the one network of the task, which holds nobody's weights for long."""
@@ -87,12 +98,9 @@ class Answering:
 class MethodNetwork(nn.Module):
     """A network whose method answers with more than its weights, as FedCP and GPFL do. Its tensors are buffers."""
 
-    def __init__(self, algorithm: Algorithm, task: Task, tensors: Tensors, number: int, moment: Moment) -> None:
+    def __init__(self, function: Function, tensors: Tensors) -> None:
         super().__init__()
-        self._algorithm = algorithm
-        own = task.copy()
-        own.evaluate_()
-        self._client = _without_data(own, number, moment)
+        self._function = function
         # A dot in the name of a buffer is not allowed.
         self._places = {name: name.replace(".", ":") for name in tensors}
         for name, tensor in tensors.items():
@@ -100,7 +108,7 @@ class MethodNetwork(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         tensors = {name: self.get_buffer(place) for name, place in self._places.items()}
-        return self._algorithm.outputs(tensors, inputs, self._client)
+        return self._function(tensors, inputs)
 
 
 class ClientModel(nn.Module):

@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from ..evaluation.variants import Variant
+from ..formatting import amount
 from ..runs.gains import Beside
+from ..runs.likeness import in_words
+from ..runs.stored import StoredRun
 from .method import Method, Replica
 
 BASELINES = ("local", "global", "global + fine-tune")
@@ -17,27 +20,27 @@ BASELINES = ("local", "global", "global + fine-tune")
 class Baselines:
     """The baselines as methods; those of other data, budgets or choices are told apart, each run counts once."""
 
-    def __init__(self, reported: Mapping[tuple[Path, Variant | None], str], first: int) -> None:
+    def __init__(self, reported: Mapping[str, str], first: int) -> None:
+        """`reported` are the names of the methods of the report, by `content_of`."""
         self._reported, self._first = reported, first
         self._found: dict[tuple[str, str], dict[Path, Beside]] = {}
 
     def name_of(self, reference: str, beside: Beside) -> str:
-        """Of a method of the report, its name; else a key of `names`, which are known once all baselines are."""
-        if shown := self._reported.get((beside.run.folder, beside.variant)):
-            return shown
+        """A key of `names`, which are known once all baselines are."""
         key = (reference, _set_of(beside))
         self._found.setdefault(key, {})[beside.run.folder] = beside
         return json.dumps(key)
 
     @property
     def names(self) -> dict[str, str]:
-        return {json.dumps(key): self._name(key) for key in self._found}
+        """By the keys of `name_of`: of a method of the report that is this baseline under every seed, its name."""
+        return {json.dumps(key): self._served_by(key) or self._name(key) for key in self._found}
 
     @property
     def methods(self) -> tuple[Method, ...]:
         made = []
         order = sorted(self._found, key=lambda key: BASELINES.index(key[0]) if key[0] in BASELINES else len(BASELINES))
-        for number, key in enumerate(order):
+        for number, key in enumerate(each for each in order if not self._served_by(each)):
             several = list(self._found[key].values())
             replicas = tuple(Replica(each.run, each.variant or each.run.record.variant) for each in several)
             choice = "; ".join(dict.fromkeys(each.choice for each in several))
@@ -46,12 +49,25 @@ class Baselines:
             )
         return tuple(made)
 
+    def _served_by(self, key: tuple[str, str]) -> str | None:
+        """The method of the report that has the settings and scores of this baseline, under every seed."""
+        several = self._found[key].values()
+        contents = (content_of(each.run, each.variant or each.run.record.variant) for each in several)
+        names = {self._reported.get(content) for content in contents}
+        return names.pop() if len(names) == 1 else None
+
     def _name(self, key: tuple[str, str]) -> str:
         """With what sets it apart from others of the name."""
         rivals = [json.loads(other) for name, other in self._found if name == key[0]]
         own = json.loads(key[1])
         differing = [said for place, said in enumerate(own) if len({rival[place] for rival in rivals}) > 1]
         return ", ".join([key[0], *differing])
+
+
+def content_of(run: StoredRun, variant: Variant) -> str:
+    """The same for runs of one experiment with the same scores; how often they were evaluated does not matter."""
+    described = {key: value for key, value in run.record.experiment.items() if key != "evaluate_every"}
+    return json.dumps([described, run.seed, run.record.fingerprint, variant, run.scores(variant)], sort_keys=True)
 
 
 def _unseeded_data(experiment: Mapping[str, Any]) -> str:
@@ -63,14 +79,13 @@ def _set_of(beside: Beside) -> str:
     """What the baselines of one set have in common, in words; their rates are chosen for each seed."""
     record, entry = beside.run.record, beside.entry
     epochs = (entry.get("budget") or {}).get("epochs")
-    model = record.experiment.get("model") or {}
     said = [
         record.data,
-        f"network {model.get('name')}" if isinstance(model, Mapping) else str(model),
-        f"{record.rounds} rounds",
+        f"network {in_words(record.experiment.get('model'))}",
+        amount(record.rounds, "round"),
         f"{epochs} local epochs",
-        f"participation {record.experiment.get('participation')}",
-        f"tested on {record.evaluated}",
+        f"participation {in_words(record.experiment.get('participation'))}",
+        f"tested on {record.evaluated:,}",
         {None: "", True: "tuned", False: "not tuned"}[beside.tuned],
         # Data of one's own may have the same name and be others.
         f"data {hashlib.sha256(_unseeded_data(record.experiment).encode()).hexdigest()[:6]}",

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from ..evaluation.comparison import Scores
-from ..evaluation.gains import Gain, hurt_text
+from ..evaluation.gains import Gain, SeedsGain, by_client, hurt_text
 from ..evaluation.scores import Record, Summary
 from ..evaluation.variants import Variant
 from ..runs.stored import StoredRun
@@ -85,6 +85,10 @@ class Method:
     def gains_over(self, reference: str) -> list[float]:
         """The gain of every (seed, client)."""
         return [value for _, each in self.over(reference) for value in each.gains]
+
+    def by_client(self, reference: str) -> dict[int, SeedsGain]:
+        """Each client's gain over all seeds, its interval, and whether the client is hurt."""
+        return by_client([each for _, each in self.over(reference)])
 
     def mean_gain(self, reference: str) -> float | None:
         gains = self.gains_over(reference)

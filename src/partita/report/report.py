@@ -19,7 +19,12 @@ from .study import Study, study
 
 def write_report(folders: Sequence[Path], path: Path) -> Path:
     """One HTML file about one run or several, which needs nothing else to be read."""
-    text = report(replace(study(folders), place=path.parent))
+    return write_study(study(folders), path)
+
+
+def write_study(found: Study, path: Path) -> Path:
+    """The same of runs that were read before."""
+    text = report(replace(found, place=path.parent))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -65,7 +70,7 @@ def _subtitle(found: Study) -> str:
 
 def _unfinished(found: Study) -> list[str]:
     return [
-        f"{method.name}, seed {each.run.seed}: {each.run.done} of {each.run.record.rounds} rounds "
+        f"{method.name}, seed {each.run.seed}: {each.run.done:,} of {each.run.record.rounds:,} rounds "
         f"({each.run.record.status}). Continue with: partita resume {each.run.folder}"
         for method in found.methods
         for each in method.replicas

@@ -1,12 +1,12 @@
 """What did each method reach? The table that the report, the terminal and machines are given, made in one place."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from statistics import fmean, pstdev
 from typing import Any
 
 from ..evaluation.figures import Table
-from ..evaluation.seeds import half_width
+from ..evaluation.intervals import half_width
 from ..formatting import NONE, byte_text
 from .method import Method
 from .study import Study
@@ -29,6 +29,7 @@ def titles(study: Study) -> list[str]:
     return found + [f"hurt, against {name}" for name in study.references] + ["per round"]
 
 
+SERVES = "{}, which is one of the methods: it has the settings and scores of this baseline"
 TITLE_SEEDS = "± over seeds (95 %)"
 
 
@@ -54,6 +55,7 @@ def results(study: Study) -> list[Table]:
         note = "* best of its column among the methods. " if any(row.best for row in result_rows(part)) else ""
         title = part.data if len(study.by_clients) > 1 else ""
         settings = [f"{each.name}: {settings_of(each)}" for each in (*part.baselines, *part.methods)]
+        settings += [f"{reference}: {SERVES.format(name)}" for reference, name in part.served.items()]
         found.append(Table([*titles(part)], rows, title, "\n".join([note, *settings]).strip()))
     return found
 
@@ -85,10 +87,19 @@ def method_as_dict(study: Study, method: Method) -> dict[str, Any]:
             for name in study.references
             if method.over(name)
         },
+        "clients": {name: _clients(method, name) for name in study.references if method.over(name)},
         "against": dict(method.against),
         "marks": list(method.marks),
         "settings": settings_of(method),
     }
+
+
+def _clients(method: Method, reference: str) -> list[dict[str, Any]]:
+    """Each client over all seeds."""
+    return [
+        {"client": client, "name": method.run.record.name_of(client), **asdict(each)}
+        for client, each in sorted(method.by_client(reference).items())
+    ]
 
 
 def _cells(study: Study, method: Method, *more: str) -> tuple[str, ...]:

@@ -9,14 +9,13 @@ from typing import Any
 from ..errors import PartitaError
 from ..evaluation.gains import Gain
 from ..evaluation.metric import Metric
-from ..evaluation.variants import Variant
 from ..runs.gains import Beside, gains_over, named_baselines, over_floor, remarks
 from ..runs.gathering import PassedOver, gather
 from ..runs.grouping import grouped
 from ..runs.likeness import by_clients, marks
 from ..runs.scores import pooled
 from ..runs.stored import StoredRun
-from .baselines import BASELINES, Baselines
+from .baselines import BASELINES, Baselines, content_of
 from .method import Method, Replica
 
 LIKE_BASELINES = {"local": "local", "fedavg": "global"}
@@ -67,6 +66,13 @@ class Study:
         return found
 
     @property
+    def served(self) -> dict[str, str]:
+        """References that are methods of the report themselves, and which."""
+        names = {method.name for method in self.methods}
+        found = {ref: name for method in self.methods for ref, name in method.against.items() if name in names}
+        return {reference: found[reference] for reference in self.references if reference in found}
+
+    @property
     def data(self) -> str:
         """The name of the data of the first run."""
         return self.runs[0].record.data
@@ -89,9 +95,7 @@ def study(folders: Sequence[Path]) -> Study:
     read = {each.folder: each for each in runs}
     references = {each.folder: _references(each, runs, read, lost) for each in runs}
     groups = grouped(runs)
-    reported: dict[tuple[Path, Variant | None], str] = {
-        (each.folder, each.record.variant): name for name, some in groups.items() for each in some
-    }
+    reported = {content_of(each, each.record.variant): name for name, some in groups.items() for each in some}
     baselines = Baselines(reported, len(groups))
     apart = marks(groups)
     methods = []

@@ -27,7 +27,7 @@ from .derived import derive
 from .folders import BESIDE
 from .reuse import folder_for, session_for
 from .session import Session
-from .tuning import FINETUNING, FIRST, QUICK, QUICK_FINETUNING, Tried, as_dicts, best, from_dicts, tried_rates
+from .tuning import FINETUNING, FIRST, QUICK, QUICK_FINETUNING, Tried, as_dicts, best, from_dicts, scaled, tried_rates
 
 SEARCH = "finetuning_search"
 """The analysis of a global baseline that holds what fine-tuning was tried on it."""
@@ -191,12 +191,12 @@ class _Search:
         """What was tried of fine-tuning, kept with the run that is fine-tuned."""
         if not self._tuned:
             epochs, factor = QUICK_FINETUNING
-            return [Tried(rate * factor, None, epochs)]
+            return [Tried(scaled(rate, factor), None, epochs)]
         if kept := source.store.analyses.get(SEARCH):
             return from_dicts(kept)
         tried = []
         for epochs, factor in FINETUNING:
-            candidate = Tried(rate * factor, None, epochs)
+            candidate = Tried(scaled(rate, factor), None, epochs)
             tried.append(replace(candidate, score=self._finetuned(source, experiment, candidate)))
         if source.folder != self._session.folder:
             source.store.add_analysis(SEARCH, as_dicts(tried))
@@ -210,7 +210,7 @@ class _Search:
         own = {client: source.store.own("run", client) or {} for client in source.store.clients("run")}
         setup = Setup.of(tuned, tuned.stages[-1], tuned.weights)
         try:
-            records = evaluate(setup, self._session.executor, own, found[1], found[0])
+            records, _ = evaluate(setup, self._session.executor, own, found[1], found[0])
         except DivergedError:
             return None
         newcomers = tuned.data.newcomers

@@ -16,7 +16,7 @@ def derive(made: Session, source: Session) -> None:
         last, state = found
         own = {client: source.store.own("run", client) or {} for client in source.store.clients("run")}
         trained = [record for record in source.store.records("run") if record.variant == "after_local"]
-        measured = evaluate(made.setup(), made.executor, own, state, last)
+        measured, outcomes = evaluate(made.setup(), made.executor, own, state, last)
         made.store.commit(
             Commit(
                 "run",
@@ -26,6 +26,7 @@ def derive(made: Session, source: Session) -> None:
                 rounds=tuple(source.store.rounds("run")),
                 records=(*trained, *measured),
                 traffic=tuple(source.store.traffic("run")),
+                outcomes=tuple(outcomes),
             )
         )
     made.run()

@@ -8,6 +8,8 @@ from typing import Any
 
 from ..errors import PartitaError
 from ..evaluation.gains import Gain, gain
+from ..evaluation.intervals import Interval
+from ..evaluation.outcomes import paired_interval
 from ..evaluation.variants import Variant
 from ..formatting import amount, listed
 from .record import RunRecord
@@ -80,8 +82,16 @@ def gains_over(run: StoredRun, others: Mapping[str, Beside]) -> dict[str, Gain]:
     found = {}
     for name, other in others.items():
         _need_same_clients(run, other.run)
-        found[name] = gain(name, run.scores(), other.run.scores(other.variant), run.metric, run.test_counts)
+        scores = other.run.scores(other.variant)
+        found[name] = gain(name, run.scores(), scores, run.metric, run.test_counts, _paired(run, other))
     return {name: each for name, each in found.items() if each.clients}
+
+
+def _paired(run: StoredRun, other: Beside) -> dict[int, Interval]:
+    """The intervals of clients whose answers to the same test samples both runs hold."""
+    own, others = run.outcomes_by_client(), other.run.outcomes_by_client(other.variant)
+    found = {client: paired_interval(own[client], others[client]) for client in own.keys() & others.keys()}
+    return {client: interval for client, interval in found.items() if interval}
 
 
 def remarks(measured: Iterable[tuple[StoredRun, Mapping[str, Beside]]]) -> list[str]:

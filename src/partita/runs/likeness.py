@@ -18,12 +18,12 @@ def terms(run: StoredRun) -> dict[str, tuple[str, str]]:
     rounds = record.rounds + pretrain
     network = experiment.get("model")
     tested = sorted(run.tested())
-    batching = experiment.get("batching")
+    batching, participation = experiment.get("batching"), experiment.get("participation")
     said = f"tested on {len(tested)} of {amount(record.clients, 'client')}"
     return {
         "rounds": (str(rounds), amount(rounds, "round")),
-        "network": (_key(network), f"network {_name(network)}"),
-        "participation": (_key(experiment.get("participation")), f"participation {experiment.get('participation')}"),
+        "network": (_key(network), f"network {in_words(network)}"),
+        "participation": (_key(participation), f"participation {in_words(participation)}"),
         "batching": (_key(batching), f"batches {_settings(batching)}"),
         "initial weights": (_key(experiment.get("weights")), "other initial weights"),
         "evaluated clients": (_key(tested), said),
@@ -79,7 +79,8 @@ def _key(value: object) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def _name(setting: Any) -> str:
+def in_words(setting: Any) -> str:
+    """A setting as it is shown: its name and what it is set to, without the fingerprints of objects."""
     if not isinstance(setting, Mapping):
         return str(setting)
     rest = {key: value for key, value in setting.items() if key != "name" and not key.startswith("@")}

@@ -11,7 +11,7 @@ from ..errors import PartitaError
 from ..evaluation.metric import Metric
 from ..evaluation.variants import Variant
 
-FORMAT = 5
+FORMAT = 6
 BaselinesPlace = Literal["../baselines", "../../baselines"]
 """Beside the run, or beside the folder of all its seeds. A record of somebody else's names no other place."""
 

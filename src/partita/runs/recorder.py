@@ -27,6 +27,7 @@ class Recorder:
             records=(*before.records, *ended.records),
             traffic=(*before.traffic, *ended.traffic),
             left_out=(*before.left_out, *ended.left_out),
+            outcomes=(*before.outcomes, *ended.outcomes),
         )
         if ended.round % self._interval == 0 or ended.round == ended.rounds or self._states.over_budget:
             self.commit()

@@ -2,6 +2,7 @@
 
 from dataclasses import fields
 
+from ..evaluation.outcomes import Outcomes
 from ..evaluation.scores import Record
 from ..simulation.left_out import LeftOut
 from ..simulation.traffic import Traffic
@@ -16,6 +17,9 @@ CREATE TABLE metrics (
 );
 CREATE TABLE traffic (stage TEXT, round INTEGER, client INTEGER, "group" TEXT, down INTEGER, up INTEGER);
 CREATE TABLE left_out (stage TEXT, round INTEGER, client INTEGER, name TEXT, in_a_row INTEGER, problem TEXT);
+CREATE TABLE outcomes (
+    stage TEXT, round INTEGER, client INTEGER, variant TEXT, form TEXT, samples INTEGER, "values" TEXT
+);
 CREATE TABLE commits (stage TEXT, round INTEGER, states INTEGER NOT NULL, checksum TEXT NOT NULL,
     PRIMARY KEY (stage, round));
 CREATE TABLE states (stage TEXT, client INTEGER, round INTEGER NOT NULL, parts INTEGER NOT NULL,
@@ -30,5 +34,6 @@ NUMBERS = {
     "metrics": tuple(each.name for each in fields(Record)),
     "traffic": tuple(each.name for each in fields(Traffic)),
     "left_out": tuple(each.name for each in fields(LeftOut)),
+    "outcomes": tuple(each.name for each in fields(Outcomes)),
 }
 """Tables of numbers, and their columns beside the stage."""

@@ -26,6 +26,7 @@ def compare_stored(gathered: Gathered, *, baseline: str | None = None, level: fl
         marks=marks(groups),
         settings={name: runs[0].record.settings_text for name, runs in groups.items()},
         notes=[str(each) for each in gathered.passed_over],
+        name_of=gathered.runs[0].record.name_of,
     )
 
 

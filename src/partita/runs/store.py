@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from ..errors import PartitaError
+from ..evaluation.outcomes import Outcomes
 from ..evaluation.scores import Record
 from ..simulation.left_out import LeftOut
 from ..simulation.traffic import Traffic
@@ -43,6 +44,7 @@ class Commit:
     records: tuple[Record, ...] = ()
     traffic: tuple[Traffic, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
+    outcomes: tuple[Outcomes, ...] = ()
 
 
 class Store:
@@ -200,6 +202,7 @@ class Store:
                 "metrics": list(map(attrgetter(*NUMBERS["metrics"]), commit.records)),
                 "traffic": list(map(attrgetter(*NUMBERS["traffic"]), commit.traffic)),
                 "left_out": list(map(attrgetter(*NUMBERS["left_out"]), commit.left_out)),
+                "outcomes": list(map(attrgetter(*NUMBERS["outcomes"]), commit.outcomes)),
             }
             for table, rows in numbers.items():
                 places = ", ".join("?" * (1 + len(NUMBERS[table])))
@@ -243,6 +246,9 @@ class Store:
 
     def left_out(self, stage: str) -> list[LeftOut]:
         return [LeftOut(*row) for row in self.numbers("left_out", stage)]
+
+    def outcomes(self, stage: str) -> list[Outcomes]:
+        return [Outcomes(*row) for row in self.numbers("outcomes", stage)]
 
     def rounds(self, stage: str) -> list[tuple[int, float, int]]:
         return [(number, seconds, count) for number, seconds, count in self.numbers("rounds", stage)]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..evaluation.metric import Metric
+from ..evaluation.outcomes import Outcomes
 from ..evaluation.scores import HeldOut, Record, Summary, summarize
 from ..evaluation.variants import Variant
 from ..simulation.left_out import LeftOut
@@ -29,6 +30,8 @@ class StoredRun:
     """The results of analyses by name: labels, network, baselines, guard and others."""
     left_out: list[LeftOut] = field(default_factory=list)
     """Of pretraining too."""
+    outcomes: list[Outcomes] = field(default_factory=list)
+    """What became of each test sample after the last round, where that is stored."""
 
     @cached_property
     def worked_on(self) -> bool:
@@ -93,6 +96,11 @@ class StoredRun:
     def scores(self, variant: Variant | None = None) -> dict[int, float]:
         """The scores of `tested`, by client."""
         return {client: record.score for client, record in self.tested(variant).items()}
+
+    def outcomes_by_client(self, variant: Variant | None = None) -> dict[int, Outcomes]:
+        """The outcomes that the scores of `tested` are made of, as far as they are stored."""
+        wanted = (self.last, variant or self.record.variant)
+        return {each.client: each for each in self.outcomes if (each.round, each.variant) == wanted}
 
     @property
     def test_counts(self) -> dict[int, int]:
@@ -174,4 +182,5 @@ def stored_run(store: Store) -> StoredRun:
     with store.snapshot():
         rounds, records, traffic = store.rounds("run"), store.records("run"), store.traffic("run")
         left_out = [*store.left_out("pretrain"), *store.left_out("run")]
-        return StoredRun(store.folder, store.record, rounds, records, traffic, store.analyses, left_out)
+        outcomes = store.outcomes("run")
+        return StoredRun(store.folder, store.record, rounds, records, traffic, store.analyses, left_out, outcomes)

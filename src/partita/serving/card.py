@@ -151,6 +151,7 @@ def card_text(card: Mapping[str, Any]) -> str:
         "`shared.safetensors` holds what clients have in common, `clients/` what each has of its own, `card.json` all "
         "of this and the SHA-256 of every file.",
         "",
+        *(line for form, graph in card.get("graphs", {}).items() for line in (_graph_text(form, graph), "")),
         "## Files",
         "",
         *(
@@ -161,6 +162,21 @@ def card_text(card: Mapping[str, Any]) -> str:
     if (more := len(card["files"]) - MOST_CLIENTS) > 0:
         lines.append(f"- and {more} more")
     return "\n".join(lines) + "\n"
+
+
+def _graph_text(form: str, graph: Mapping[str, Any]) -> str:
+    """What a graph takes, or where each client's is."""
+    if "file" not in graph:
+        why = f": {graph['why']}" if "why" in graph else ""
+        return f"`{form}/` has a {'folder' if 'folders' in graph else 'file'} for each client{why}."
+    if graph["client"] is None:
+        return f"`{graph['file']}` takes `inputs` and gives `logits`, the same for all clients."
+    places = "one number" if graph["client"] == "one" else "a number for each row of `inputs`"
+    return (
+        f"`{graph['file']}` takes prepared `inputs`, and `client`: {places}, the place of the client in "
+        f"`graphs.{form}.clients` of `card.json`, from 0. It gives `logits`. Any other number is an error in torch and "
+        "in onnxruntime on a CPU; elsewhere check the number first."
+    )
 
 
 def _inputs_text(inputs: Mapping[str, Any]) -> str:

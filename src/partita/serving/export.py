@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..data.distribution import label_counts
 from ..errors import PartitaError
 from ..evaluation.analyses.guard import shares_everything
 from ..evaluation.variants import Variant
@@ -36,7 +37,7 @@ class Exported:
     facts: Mapping[str, Any]
     classes: Sequence[str]
     about: Mapping[str, Any]
-    """What the card says beside: scores."""
+    """What the card says beside: scores, and label counts where they are wanted."""
 
 
 def export_models(
@@ -48,27 +49,32 @@ def export_models(
     formats: Sequence[Format] = (),
     merged: bool = False,
     licence: str | None = None,
+    label_counts: bool = False,
     force: bool = False,
 ) -> Path:
     """Write the models of some clients of a run, by default of all.
 
     A tensor that equals the server's stands in `shared.safetensors`; each client's file holds the others. `merged` also
-    writes each client's whole network, `formats` graphs of other tools. The folder must not be there, unless `force`,
-    and appears when all is written.
+    writes each client's whole network, `formats` graphs of other tools. With `label_counts`, the card tells how many
+    training samples of each label a client has. The folder must not be there, unless `force`, and appears when all is
+    written.
     """
     data = run.experiment.data
+    if label_counts and data.kind != "classification":
+        raise PartitaError(f"{run.folder} has no labels to count: it is a {data.kind.replace('_', '-')} run.")
     numbers = [data.client(each) for each in clients] if clients is not None else list(range(len(data)))
     if not numbers:
         raise PartitaError("There are no clients to export.")
-    models = (_exported(run, number, which) for number in dict.fromkeys(numbers))
+    models = (_exported(run, number, which, label_counts) for number in dict.fromkeys(numbers))
     write_models(run, folder, models, which, formats=formats, merged=merged, licence=licence, force=force)
     return folder
 
 
-def _exported(run: LoadedRun, number: int, which: Variant | None) -> Exported:
+def _exported(run: LoadedRun, number: int, which: Variant | None, counted: bool) -> Exported:
     models, data = run.population[number], run.experiment.data
     chosen = run.chosen(number) if which is None else None
     about = about_client(models, data, which, chosen)
+    counts = {"label_counts": label_counts(data, ("train",), [number])[0].tolist()} if counted else {}
     return Exported(
         data.name_of(number),
         number,
@@ -77,7 +83,7 @@ def _exported(run: LoadedRun, number: int, which: Variant | None) -> Exported:
         common_answering(chosen.common) if chosen and about.guarded else None,
         run.facts(number),
         classes_of(data, number, run.inputs),
-        client_scores(run, which, number),
+        client_scores(run, which, number) | counts,
     )
 
 

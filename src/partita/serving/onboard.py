@@ -12,6 +12,7 @@ from ..core.algorithm import enter
 from ..core.client import Client
 from ..core.samples import Samples
 from ..core.task import Task
+from ..data.datasets import texts_of
 from ..errors import PartitaError
 from ..evaluation.onboarding import (
     Donors,
@@ -26,7 +27,7 @@ from ..evaluation.onboarding import (
 from ..evaluation.population import ClientModels
 from ..evaluation.scores import record_of
 from ..prediction.clients import assemble
-from ..prediction.model import About, Answering, ClientModel
+from ..prediction.model import About, Answering, ClientModel, class_names
 from ..tensors import Tensors
 from .answers import class_of
 from .export import Exported, common_weights, write_models
@@ -70,9 +71,8 @@ def onboard(
         raise PartitaError(f"A share of {validation} for validation: it must be at least 0 and below 1.")
     settings = settings or Onboarding()
     asked = read_questions(data, run.inputs, label_column) if isinstance(data, Path) else data
-    classes, targets = _targets(run, asked, data if isinstance(data, Path) else "The request")
+    classes, samples = _samples(run, asked, data if isinstance(data, Path) else "The request")
     facts, task = _network(run, len(classes))
-    samples = Samples(run.inputs(asked.inputs), targets)
     order = torch.randperm(len(samples), generator=torch.Generator().manual_seed(run.experiment.seed))
     held = int(validation * len(samples) + 1e-9)
     models = _models(run, task, samples.take(order[held:]), samples.take(order[:held]))
@@ -97,22 +97,38 @@ def write_newcomer(run: LoadedRun, newcomer: Newcomer, folder: Path, *, force: b
     return folder
 
 
-def _targets(run: LoadedRun, asked: Questions, path: Path | str) -> tuple[tuple[str, ...], Tensor]:
-    """The classes that the client tells apart, and the right answers by their numbers."""
-    if asked.answers is None:
-        raise PartitaError(f"{path} has no labels. Give them as y of an .npz file, or as a column: --label-column.")
+def _samples(run: LoadedRun, asked: Questions, path: Path | str) -> tuple[tuple[str, ...], Samples]:
+    """The names of the client's outputs, and what it learns from."""
     data = run.experiment.data
-    if data.kind == "regression":
-        try:
-            return (), torch.tensor([float(each) for each in asked.answers], dtype=torch.get_default_dtype())
-        except ValueError as problem:
-            raise PartitaError(f"{path}: a label is not a number: {problem}.") from None
     if data.kind == "next_word":
-        raise PartitaError("A new client of a run that predicts words cannot be onboarded from a file yet.")
+        return tuple(class_names((), 0, None, run.inputs)), _successors(run, asked, path)
+    if asked.answers is None:
+        raise PartitaError(
+            f"{path} has no labels. Give one for each row: y of an .npz file, a column of a table (--label-column), or "
+            "labels of a request."
+        )
+    inputs = run.inputs(asked.inputs)
+    if data.kind == "regression":
+        return (), Samples(inputs, _numbers(asked.answers, path))
     names = run.class_names
     labels = [names.index(class_of(each, names)) for each in asked.answers]
     known = sorted(set(labels)) if data.label_sets else list(range(len(names)))
-    return tuple(names[label] for label in known), torch.tensor([known.index(label) for label in labels])
+    targets = torch.tensor([known.index(label) for label in labels])
+    return tuple(names[label] for label in known), Samples(inputs, targets)
+
+
+def _numbers(answers: Sequence[str], path: Path | str) -> Tensor:
+    try:
+        return torch.tensor([float(each) for each in answers], dtype=torch.get_default_dtype())
+    except ValueError as problem:
+        raise PartitaError(f"{path}: a label is not a number: {problem}.") from None
+
+
+def _successors(run: LoadedRun, asked: Questions, path: Path | str) -> Samples:
+    """Texts, of which each word is the right answer to those before it."""
+    if run.inputs.words is None or (texts := texts_of(asked.inputs)) is None:
+        raise PartitaError(f"{path}: the next word is learned from texts. Give a .txt file, or a column of texts.")
+    return run.inputs.words.successors(texts, run.inputs.shape[0])
 
 
 def _network(run: LoadedRun, classes: int) -> tuple[dict[str, Any], Task]:
@@ -159,17 +175,16 @@ def _guarded(
 
 
 def _score(run: LoadedRun, model: ClientModel, models: ClientModels, asked: Questions, path: Path) -> float:
-    if asked.answers is None:
+    names, kind = run.class_names, run.experiment.data.kind
+    if kind == "next_word":
+        samples = _successors(run, asked, path)
+    elif asked.answers is None:
         raise PartitaError(f"{path} has no labels.")
-    names: Sequence[str] = run.class_names
-    if run.experiment.data.kind == "regression":
-        targets = torch.tensor([float(each) for each in asked.answers], dtype=torch.get_default_dtype())
+    elif kind == "regression":
+        samples = Samples(run.inputs(asked.inputs), _numbers(asked.answers, path))
     else:
         # A class that the client did not have is -1: no answer is right.
         places = {label: place for place, label in enumerate(model.classes)}
         targets = torch.tensor([places.get(class_of(each, names), -1) for each in asked.answers])
-    if run.experiment.data.kind == "classification":
-        outputs = model.outputs(run.inputs(asked.inputs))
-        return float((outputs.argmax(1) == targets).double().mean())
-    measured = sums(models, Samples(run.inputs(asked.inputs), targets), lambda inputs: model.outputs(inputs))
-    return record_of(measured, 0, NEW).score
+        return float((model.outputs(run.inputs(asked.inputs)).argmax(1) == targets).double().mean())
+    return record_of(sums(models, samples, model.outputs), 0, NEW).score

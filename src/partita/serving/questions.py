@@ -9,7 +9,7 @@ import numpy as np
 
 from ..data.arrays import load_npy, load_npz, reading
 from ..data.pool import Array
-from ..data.tables import open_text, plain_rows, rows_of
+from ..data.tables import columns_of, open_text, plain_rows, rows_of
 from ..errors import PartitaError
 from ..extras import optional
 from ..prediction.inputs import Inputs
@@ -33,8 +33,9 @@ class Questions:
 def read_questions(path: Path, inputs: Inputs, label_column: str = "label") -> Questions:
     """The inputs in a file or folder, for a model with this signature.
 
-    An .npz file has x and maybe y; a table has a column for each number, or a column `text`, and maybe one of labels; a
-    .txt file has a text in each line; a folder has pictures, or a folder of pictures for each label.
+    An .npz file has x and maybe y; a table has a column for each number, or one of texts (of several columns, `text`),
+    and maybe one of labels; a .txt file has a text in each line; a folder has pictures, or a folder of pictures for
+    each label.
     """
     if not path.exists():
         raise PartitaError(f"There is no file or folder {path}.")
@@ -80,7 +81,9 @@ def _numbered(values: Array, answers: Array | None) -> Questions:
 
 
 def _texts(path: Path, label_column: str) -> Questions:
-    rows = list(rows_of(path, ["text"], [label_column]))
+    others = [name for name in columns_of(path) if name != label_column]
+    # A column that is alone beside the labels needs no certain name.
+    rows = list(rows_of(path, others if len(others) == 1 else ["text"], [label_column]))
     labels = [label for _, (_, label) in rows]
     return Questions([text for _, (text, _) in rows], [str(line) for line, _ in rows], labels if all(labels) else None)
 

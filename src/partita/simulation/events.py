@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ..evaluation.outcomes import Outcomes
 from ..evaluation.scores import Record, Summary
 from ..tensors import Tensors
 from .left_out import LeftOut
@@ -30,6 +31,8 @@ class RoundEnded:
     """Of this round only, like `traffic`."""
     traffic: Sequence[Traffic]
     left_out: Sequence[LeftOut] = ()
+    outcomes: Sequence[Outcomes] = ()
+    """After the last round."""
     now: str = ""
     """The part that is being done, where a stage consists of parts."""
 

@@ -80,9 +80,10 @@ class Experiment:
     """The largest number of clients to evaluate. If there are more, a fixed sample is evaluated."""
     oracle_validation: bool = False
     """Use test data as validation data, to repeat publications that did. The result is marked."""
-    on_sick_client: OnSickClient = "stop"
-    """What happens when the loss or the update of a client is not finite or too large: the run stops, or the client's
-    round is dropped (`leave_out`), and the result says so."""
+    on_sick_client: OnSickClient | None = None
+    """What happens when the loss or the update of a client is not finite or too large: the run stops (`stop`, the
+    default of a simulation), or the client's round is dropped and the result says so (`leave_out`, the default of a
+    federation)."""
     max_update_norm: Annotated[float, above(0)] | None = None
     """The largest norm that the update of a client may have; by default any that the network's precision can tell."""
     engine: Engine = "fast"
@@ -143,7 +144,7 @@ class Options(TypedDict, total=False):
     evaluation_batch: int
     evaluation_clients: int
     oracle_validation: bool
-    on_sick_client: OnSickClient
+    on_sick_client: OnSickClient | None
     max_update_norm: float | None
     engine: Engine
     device: str

@@ -6,12 +6,14 @@ from dataclasses import dataclass, replace
 
 from ..core.algorithm import absent_round, begin, client_round, enter, kept_names, personalize
 from ..core.client import Client
+from ..core.objectives import Outcome
 from ..core.samples import Samples
 from ..core.server import Update
 from ..core.soundness import check_sound
 from ..errors import DivergedError
 from ..evaluation.measurement import measure_all
-from ..evaluation.scores import HeldOut, Record, record_of
+from ..evaluation.outcomes import Outcomes, outcomes_of
+from ..evaluation.scores import HeldOut, Record, record_of, used_variant
 from ..evaluation.variants import Variant
 from ..randomness import Moment
 from ..tensors import Tensors
@@ -33,6 +35,7 @@ class ClientResult:
     update: Update | None = None
     traffic: Sequence[Traffic] = ()
     records: Sequence[Record] = ()
+    outcomes: Sequence[Outcomes] = ()
     problem: str | None = None
     """Why the client is left out; then there is nothing else."""
 
@@ -49,7 +52,7 @@ class Job(ABC):
     def run(self, setup: Setup) -> Iterator[ClientResult]:
         """Of all clients together; if one of them diverges and may be left out, of each alone."""
         clients = self.participants(setup)
-        if setup.experiment.on_sick_client == "stop":
+        if setup.experiment.on_sick_client != "leave_out":
             yield from self.results(setup, clients)
             return
         try:
@@ -85,11 +88,9 @@ class Train(Job):
     def results(self, setup: Setup, clients: Sequence[Client]) -> Iterator[ClientResult]:
         for client, each in zip(clients, client_round(setup.algorithm, clients, setup.run_phase), strict=True):
             check_sound(each, client, setup.experiment.max_update_norm)
-            records = _records(setup, client, {"after_local": each.tensors}, self.moment) if self.evaluated else []
+            records = _measured(setup, client, {"after_local": each.tensors}, self.moment)[0] if self.evaluated else []
             # The server and the store are in main memory, whatever device clients use.
-            update = replace(
-                each.update, values=_on_cpu(each.update.values), mask=each.update.mask and _on_cpu(each.update.mask)
-            )
+            update = each.update if client.task.device.type == "cpu" else _moved(each.update)
             yield ClientResult(client.id, _on_cpu(each.own), update, traffic(client, update), records)
 
 
@@ -106,6 +107,9 @@ class StayAway(Job):
 class Evaluate(Job):
     """Evaluate every model of the method on clients' validation and test data, after the round before this moment."""
 
+    each: bool = False
+    """Whether to tell what became of each test sample, under the model that the method is meant to be used with."""
+
     def results(self, setup: Setup, clients: Sequence[Client]) -> Iterator[ClientResult]:
         algorithm = setup.algorithm
         moment = replace(self.moment, round=self.moment.round - 1)
@@ -116,7 +120,8 @@ class Evaluate(Job):
                 models["initial"] = begin(algorithm, replace(client, own={}))
             if algorithm.finetune:
                 [models["after_finetune"]] = personalize(algorithm, [client], setup.run_phase)
-            yield ClientResult(client.id, records=_records(setup, client, models, moment))
+            records, outcomes = _measured(setup, client, models, moment, each=self.each)
+            yield ClientResult(client.id, records=records, outcomes=outcomes)
 
 
 def jobs(
@@ -153,18 +158,33 @@ def _batches(clients: Sequence[int], setup: Setup) -> Iterator[list[int]]:
         yield some
 
 
-def _records(setup: Setup, client: Client, models: Mapping[Variant, Tensors], moment: Moment) -> list[Record]:
+def _measured(
+    setup: Setup, client: Client, models: Mapping[Variant, Tensors], moment: Moment, *, each: bool = False
+) -> tuple[list[Record], list[Outcomes]]:
     data, task, batch = setup.data[client.id], client.task, setup.experiment.evaluation_batch
     roles: dict[HeldOut, Samples] = {"validation": data.validation, "test": data.test}
-    return [
-        record_of(sums, moment.round + 1, client.id, variant, role)
+    round, used = moment.round + 1, used_variant(setup.algorithm)
+    batches: dict[Variant, list[Outcome]] = {used: []} if each else {}
+    records = [
+        record_of(sums, round, client.id, variant, role)
         for role, samples in roles.items()
         if len(samples)
         for variant, sums in measure_all(
-            setup.algorithm, client, models, samples.alone(task.layout, task.device), batch
+            setup.algorithm,
+            client,
+            models,
+            samples.alone(task.layout, task.device),
+            batch,
+            batches if role == "test" else None,
         ).items()
         if sums["count"]
     ]
+    found = outcomes_of(batches[used], round, client.id, used, setup.data.metric) if batches.get(used) else None
+    return records, [found] if found else []
+
+
+def _moved(update: Update) -> Update:
+    return replace(update, values=_on_cpu(update.values), mask=update.mask and _on_cpu(update.mask))
 
 
 def _on_cpu(tensors: Tensors) -> Tensors:

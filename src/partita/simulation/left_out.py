@@ -1,4 +1,7 @@
-"""Which clients are left out of a round? Those whose loss or update is not finite or too large, if a run allows it."""
+"""Which clients are left out of a round? Those whose loss or update is not finite or too large, if a run allows it.
+
+In a federation, also sites that do not answer, or whose reply cannot be used.
+"""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -47,8 +50,8 @@ def left_out_text(left_out: Sequence[LeftOut]) -> str:
         return ""
     clients, rounds = len({each.client for each in left_out}), len({each.round for each in left_out})
     text = (
-        f"Left out: {amount(clients, 'client')} in {amount(rounds, 'round')}, for a loss or an update that was not "
-        "finite or too large. The models are without their updates of these rounds."
+        f"Left out: {amount(clients, 'client')} in {amount(rounds, 'round')}. The models are without their updates of "
+        f"these rounds. The last reason: {left_out[-1].problem.rstrip('.')}."
     )
     named = list(dict.fromkeys(each.name for each in left_out if each.in_a_row >= NAMED_AFTER))
     if not named:

@@ -9,6 +9,7 @@ from operator import attrgetter
 
 from ..core.algorithm import initial_state, server_round
 from ..errors import PartitaError
+from ..evaluation.outcomes import Outcomes
 from ..evaluation.scores import Record, summarize, used_variant
 from ..formatting import amount
 from ..tensors import Tensors
@@ -77,9 +78,11 @@ def _round(
     if chosen and not updates:
         _need_somebody(setup, number, [*left_out_before, *left_out])
     records = [record for result in results for record in result.records]
+    outcomes: list[Outcomes] = []
     if evaluated:
         measured = _evaluated(setup, carry_out, states, state, number + 1)
         records += [record for result in measured for record in result.records]
+        outcomes = [each for result in measured for each in result.outcomes]
         known = {each.client for each in left_out}
         measured = [result for result in measured if result.client not in known]
         left_out += _left_out(setup, number, measured, left_out_before)
@@ -103,6 +106,7 @@ def _round(
         records=records,
         traffic=[row for result in results for row in result.traffic],
         left_out=left_out,
+        outcomes=outcomes,
     )
 
 
@@ -139,17 +143,21 @@ def _need_somebody(setup: Setup, number: int, left_out: Sequence[LeftOut]) -> No
 
 def evaluate(
     setup: Setup, executor: Executor, states: Mapping[int, Tensors], state: Tensors, round: int
-) -> list[Record]:
-    """The records of all models as they are after a round, counted from 1."""
+) -> tuple[list[Record], list[Outcomes]]:
+    """The records of all models as they are after a round, counted from 1, and after the last the outcomes."""
     with executor.open(setup) as carry_out:
-        return [record for result in _evaluated(setup, carry_out, states, state, round) for record in result.records]
+        measured = _evaluated(setup, carry_out, states, state, round)
+    records = [record for result in measured for record in result.records]
+    return records, [each for result in measured for each in result.outcomes]
 
 
 def _evaluated(
     setup: Setup, carry_out: CarryOut, states: Mapping[int, Tensors], state: Tensors, round: int
 ) -> list[ClientResult]:
-    # The download after this round is that of the next.
-    return _done(carry_out, jobs(Evaluate, setup, setup.evaluated, states, state, setup.moment(round)), state)
+    # The download after this round is that of the next. Comparisons are of the last.
+    last = setup.stage.name == "run" and round == setup.stage.rounds
+    todo = jobs(Evaluate, setup, setup.evaluated, states, state, setup.moment(round), each=last)
+    return _done(carry_out, todo, state)
 
 
 def _done(carry_out: CarryOut, todo: Iterator[Job], state: Tensors) -> list[ClientResult]:

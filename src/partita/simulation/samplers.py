@@ -13,14 +13,18 @@ from ..randomness import Moment, generator
 
 
 class Sampler(Protocol):
-    """Chooses participants. The choice depends on the seed and the round alone, so that all methods share it."""
+    """Chooses participants; any function will do. The seed and the round alone decide, so that all methods share it."""
+
+    def __call__(self, clients: int, moment: Moment, /) -> list[int]:
+        """Numbers from 0 to `clients` - 1 in ascending order, each at most once; the list may be empty."""
+
+
+class NamedSampler(Sampler, Protocol):
+    """One of this file, which can be written as text."""
 
     @property
     def who(self) -> str:
         """The sampler in words, to be followed by `take part`."""
-
-    def __call__(self, clients: int, moment: Moment) -> list[int]:
-        """Numbers from 0 to `clients` - 1 in ascending order, each at most once; the list may be empty."""
 
 
 @dataclass(frozen=True)
@@ -142,9 +146,9 @@ def sampler(given: float | str | Sequence[Sequence[int]] | Sampler) -> Sampler:
     Poisson(rate=0.1)
     """
     if isinstance(given, str):
-        return _parsed(given)
+        return named_sampler(given)
     if isinstance(given, int | float):
-        return Everyone() if given == 1 else Fraction(given)
+        return _fraction(given)
     return _schedule(given) if isinstance(given, Sequence) else given
 
 
@@ -157,7 +161,8 @@ def _schedule(rounds: Sequence[Any]) -> Sampler:
         ) from None
 
 
-def _parsed(text: str) -> Sampler:
+def named_sampler(text: str) -> NamedSampler:
+    """The sampler that a text means."""
     kind, _, argument = text.partition(":")
     try:
         if text == "all":
@@ -168,10 +173,14 @@ def _parsed(text: str) -> Sampler:
             return Poisson(float(argument))
         if kind == "schedule":
             return Schedule(tuple(tuple(map(int, filter(None, part.split(",")))) for part in argument.split(";")))
-        return sampler(float(text))
+        return _fraction(float(text))
     except ValueError:
         known = ("a fraction such as 0.1", "all", "number:COUNT", "poisson:RATE", "schedule:0,1;2,3")
         raise PartitaError(unknown("participation", text, known)) from None
+
+
+def _fraction(given: float) -> NamedSampler:
+    return Everyone() if given == 1 else Fraction(given)
 
 
 def _drawn(clients: int, count: int, moment: Moment) -> list[int]:

@@ -189,15 +189,17 @@ def application(
             raise HTTPException(403, "Clients are onboarded with a token alone: start with --token-file.")
         entry = _entry(catalogue, asked.run)
         given = _given(asked, limits)
-        if len(asked.labels) != len(given):
-            raise HTTPException(422, f"{len(given)} inputs, but {len(asked.labels)} labels: give one for each.")
-        samples = Questions(given, [str(row) for row in range(len(given))], [str(each) for each in asked.labels])
+        labels = None if asked.labels is None else [str(each) for each in asked.labels]
+        if labels is not None and len(labels) != len(given):
+            raise HTTPException(422, f"{len(given)} inputs, but {len(labels)} labels: give one for each.")
+        samples = Questions(given, [str(row) for row in range(len(given))], labels)
         try:
-            made = await queue.run(lambda: catalogue.onboard(entry.name, asked.client, samples))
+            newcomer = await queue.run(lambda: catalogue.onboard(entry.name, asked.client, samples))
         except PartitaError as problem:
             raise HTTPException(422, str(problem)) from problem
         except ClosedError:
             _busy("The server stops.")
+        made = await _said(queue.run(lambda: catalogue.add(entry.name, newcomer)))
         told = {"run": entry.name, "client": asked.client, "samples": len(given)}
         return Reply({**told, "about": made.about, "guarded": made.guarded}, 201)
 
@@ -246,11 +248,17 @@ def _listed(entry: Entry) -> dict[str, Any]:
 async def _within(limits: Limits, work: Awaitable[Made]) -> Made:
     """What the models say, in time; all that keeps them from it is told with its reason."""
     try:
-        return await asyncio.wait_for(work, limits.seconds)
+        return await asyncio.wait_for(_said(work), limits.seconds)
     except asyncio.TimeoutError:
         _busy(f"There was no answer within {limits.seconds:g} seconds. Ask again later.")
     except FullError:
         _busy(f"{limits.waiting} questions wait already. Ask again later.")
+
+
+async def _said(work: Awaitable[Made]) -> Made:
+    """What the models say; that they stop, or cannot be read or written, is told with its reason."""
+    try:
+        return await work
     except ClosedError:
         _busy("The server stops.")
     except PartitaError as problem:

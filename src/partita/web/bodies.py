@@ -31,7 +31,7 @@ class Ask(BaseModel):
 
 
 class Join(BaseModel):
-    """Labelled samples of a client that was not there."""
+    """Samples of a client that was not there, with labels; without, where the next word of a text is predicted."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -39,8 +39,8 @@ class Join(BaseModel):
     run: Name | None = None
     inputs: list[Any] | None = Field(None, min_length=1)
     texts: list[Annotated[str, Field(max_length=100_000)]] | None = Field(None, min_length=1)
-    labels: list[Annotated[str, Field(max_length=1000)] | int | float] = Field(
-        min_length=1, description="The right answer to each input."
+    labels: list[Annotated[str, Field(max_length=1000)] | int | float] | None = Field(
+        None, min_length=1, description="The right answer to each input. Texts whose next word is learned need none."
     )
 
 
@@ -127,6 +127,7 @@ class ClientFacts(BaseModel):
     samples: int | None
     labels: list[str] | None
     counts: list[int] | None = Field(description="Training samples by label.")
+    no_counts: str = Field(description="Why there are no counts.")
     scores: dict[str, float] = Field(description="By model: personal, guarded, global, local, floor.")
     new: bool = Field(description="Whether the client took no part in the training.")
 

@@ -10,7 +10,9 @@ from torch import Tensor
 from ..errors import PartitaError, unknown
 from ..runs.database import DATABASE
 from ..runs.folders import find_runs
+from ..serving.files import file_names
 from ..serving.loaded import CARD
+from ..serving.onboard import Newcomer
 from ..serving.questions import Questions
 from .batches import Inquiry, answers
 from .cache import Cache
@@ -70,17 +72,23 @@ class Catalogue:
     def served(self, name: str) -> Served:
         """With its models loaded."""
         if name not in self._served:
-            self._served[name] = Served(self.entries[name].models())
+            entry = self.entries[name]
+            models = entry.models()
+            self._served[name] = Served(models, entry.newcomers(models))
         return self._served[name]
 
     def ready(self, name: str) -> Served | None:
         """Without loading anything, so from any thread."""
         return self._served.get(name)
 
-    def onboard(self, run: str, client: str, samples: Questions) -> Held:
-        """Give a client that was not there a model, which is served from then on, until the server stops."""
-        served = self.served(run)
-        served.add(client, self.entries[run].onboard(served.models, client, samples))
+    def onboard(self, run: str, client: str, samples: Questions) -> Newcomer:
+        """The model of a client that was not there."""
+        return self.entries[run].onboard(self.served(run).models, client, samples)
+
+    def add(self, run: str, newcomer: Newcomer) -> Held:
+        """Serve a client that was onboarded from now on."""
+        served, client = self.served(run), newcomer.exported.name
+        served.add(client, self.entries[run].add(served.models, newcomer))
         return self.parts[run, client]
 
     def answer(self, questions: Sequence[Question]) -> list[Answered | Exception]:
@@ -103,8 +111,8 @@ class Catalogue:
         return [found[at] for at in range(len(questions))]
 
 
-def find_entries(paths: Sequence[Path], *, trust: bool = False) -> list[Entry]:
-    """The runs and exported folders that paths are or hold, each by a short name."""
+def find_entries(paths: Sequence[Path], *, trust: bool = False, keep: Path | None = None) -> list[Entry]:
+    """The runs and exported folders that paths are or hold, each by a short name; `keep` is for clients to come."""
     found: dict[Path, str] = {}
     for path in paths:
         if not path.is_dir():
@@ -118,10 +126,12 @@ def find_entries(paths: Sequence[Path], *, trust: bool = False) -> list[Entry]:
         raise PartitaError(
             f"No runs and no exported models in {', '.join(map(str, paths))}. Make a run with: partita run"
         )
-    names = list(found.values())
+    short = list(found.values())
+    names = {path: name if short.count(name) == 1 else str(path) for path, name in found.items()}
+    places = file_names(names.values())
     return [
-        (RunEntry if (path / DATABASE).exists() else ExportedEntry)(
-            name if names.count(name) == 1 else str(path), path, trust
-        )
-        for path, name in found.items()
+        RunEntry(name, path, trust, None if keep is None else keep / places[name])
+        if (path / DATABASE).exists()
+        else ExportedEntry(name, path, trust)
+        for path, name in names.items()
     ]

@@ -2,22 +2,27 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from ..errors import PartitaError
 from ..evaluation.metric import Metric
-from ..prediction.model import ClientModel
 from ..report.report import report
 from ..report.study import study
 from ..runs.stored import StoredRun, read_run
 from ..serving.artefact import load_exported, read_card
 from ..serving.loaded import LoadedRun, load
-from ..serving.onboard import NEW, onboard
+from ..serving.newcomers import keep_newcomer, kept_newcomers, load_newcomer
+from ..serving.onboard import NEW, Newcomer, onboard
 from ..serving.questions import Questions
 from .facts import ClientFacts
-from .served import Models
+from .served import Load, Models
+
+UNTOLD = (
+    "The labels of a client are its own data, and are not in this folder. Its run is exported with them by "
+    "partita export --label-counts."
+)
 
 
 class Entry(Protocol):
@@ -44,8 +49,14 @@ class Entry(Protocol):
 
     def models(self) -> Models: ...
 
-    def onboard(self, models: Models, client: str, samples: Questions) -> ClientModel:
-        """The model of a client that was not there, of labelled samples."""
+    def newcomers(self, models: Models) -> Mapping[str, Load]:
+        """Clients that were onboarded before, and what loads the model of each."""
+
+    def onboard(self, models: Models, client: str, samples: Questions) -> Newcomer:
+        """The model of a client that was not there, of its samples."""
+
+    def add(self, models: Models, newcomer: Newcomer) -> Load:
+        """Make a client that was onboarded one of the run's; what loads its model."""
 
     def report(self) -> str | None:
         """An HTML page, where there is one."""
@@ -58,6 +69,8 @@ class RunEntry:
     name: str
     folder: Path
     trust: bool = False
+    keep: Path | None = None
+    """A folder for clients that are onboarded. Without one they last as long as the server."""
 
     @cached_property
     def _run(self) -> StoredRun:
@@ -75,12 +88,17 @@ class RunEntry:
     @cached_property
     def clients(self) -> dict[str, int]:
         record = self._run.record
-        return {record.name_of(number): number for number in range(record.clients)}
+        own = {record.name_of(number): number for number in range(record.clients)}
+        return own | dict.fromkeys(self._kept, NEW)
+
+    @cached_property
+    def _kept(self) -> dict[str, Path]:
+        return {} if self.keep is None else kept_newcomers(self.keep, self._run)
 
     def facts(self) -> dict[str, Any]:
         record = self._run.record
         used = self._run.summaries().get(record.variant)
-        return _facts(record.label, record.data, record.clients, record.score, used.macro if used else None, True)
+        return _facts(record.label, record.data, len(self.clients), record.score, used.macro if used else None, True)
 
     def score(self, client: str) -> float | None:
         return self._facts.score(self.clients[client])
@@ -94,6 +112,7 @@ class RunEntry:
             "samples": self._facts.samples(number),
             "counts": self._facts.counts(number),
             "labels": self._facts.labels(number),
+            "no_counts": "" if self._facts.counts(number) else "The labels of this client were not counted.",
             "scores": self._facts.scores(number),
             "new": number == NEW or number in self._run.record.newcomers,
         }
@@ -101,14 +120,32 @@ class RunEntry:
     def models(self) -> LoadedRun:
         return load(self.folder, trust=self.trust)
 
-    def onboard(self, models: Models, client: str, samples: Questions) -> ClientModel:
-        if not isinstance(models, LoadedRun):
-            raise PartitaError(f"{self.name} is not loaded.")
+    def newcomers(self, models: Models) -> Mapping[str, Load]:
+        run = self._loaded(models)
+        return {client: partial(load_newcomer, run, place, client) for client, place in self._kept.items()}
+
+    def onboard(self, models: Models, client: str, samples: Questions) -> Newcomer:
+        self._need_new(client)
+        return onboard(self._loaded(models), client, samples)
+
+    def add(self, models: Models, newcomer: Newcomer) -> Load:
+        client, run, model = newcomer.exported.name, self._loaded(models), newcomer.model
+        self._need_new(client)
+        place = None if self.keep is None else keep_newcomer(run, newcomer, self.keep, self._kept)
+        self.clients[client] = NEW
+        if place is None:
+            return lambda: model
+        self._kept[client] = place
+        return partial(load_newcomer, run, place, client)
+
+    def _need_new(self, client: str) -> None:
         if client in self.clients:
             raise PartitaError(f"{self.name} has a client called {client!r} already. Choose another name.")
-        made = onboard(models, client, samples)
-        self.clients[client] = NEW
-        return made.model
+
+    def _loaded(self, models: Models) -> LoadedRun:
+        if not isinstance(models, LoadedRun):
+            raise PartitaError(f"{self.name} is not loaded.")
+        return models
 
     def report(self) -> str | None:
         return report(study([self.folder]))
@@ -143,18 +180,37 @@ class ExportedEntry:
         return found and float(found["test"])
 
     def samples(self, client: str) -> int | None:
-        return None
+        counts = self._counts(client)
+        return None if counts is None else sum(counts)
+
+    def _counts(self, client: str) -> list[int] | None:
+        counts: list[int] | None = self._card["clients"][client].get("label_counts")
+        return counts
 
     def client_facts(self, client: str) -> dict[str, Any]:
         found = self._card["clients"][client]["score"] or {}
         names = {"test": "personal", "guarded": "guarded"}
         scores = {names[key]: value for key, value in found.items() if key in names}
-        return {"samples": None, "counts": None, "labels": None, "scores": scores, "new": False}
+        counts = self._counts(client)
+        return {
+            "samples": self.samples(client),
+            "counts": counts,
+            "labels": None if counts is None else self._card["classes"],
+            "no_counts": UNTOLD if counts is None else "",
+            "scores": scores,
+            "new": False,
+        }
 
     def models(self) -> Models:
         return load_exported(self.folder, trust=self.trust)
 
-    def onboard(self, models: Models, client: str, samples: Questions) -> ClientModel:
+    def newcomers(self, models: Models) -> Mapping[str, Load]:
+        return {}
+
+    def onboard(self, models: Models, client: str, samples: Questions) -> NoReturn:
+        raise PartitaError(f"{self.name} is an exported folder: a client is onboarded to its run.")
+
+    def add(self, models: Models, newcomer: Newcomer) -> NoReturn:
         raise PartitaError(f"{self.name} is an exported folder: a client is onboarded to its run.")
 
     def report(self) -> str | None:

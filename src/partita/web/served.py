@@ -1,6 +1,7 @@
 """What answers for one run or one exported folder? A network that its clients share, and what each has of its own."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
 
 from ..errors import PartitaError
@@ -8,6 +9,11 @@ from ..prediction.inputs import Inputs
 from ..prediction.model import About, ClientModel
 from ..tensors import Tensors
 from .held import Held, Own, Shared, held, held_global
+
+Load = Callable[[], ClientModel]
+"""What loads a client's model."""
+
+NOBODY: Mapping[str, Load] = MappingProxyType({})
 
 
 class Models(Protocol):
@@ -38,9 +44,10 @@ class Parts(Protocol):
 class Served:
     """Models of which the shared part is in memory once."""
 
-    def __init__(self, models: Models) -> None:
+    def __init__(self, models: Models, newcomers: Mapping[str, Load] = NOBODY) -> None:
+        """`newcomers` are clients that the models themselves do not have."""
         self.models = models
-        self._added: dict[str, ClientModel] = {}
+        self._added = dict(newcomers)
         self._names: frozenset[str] | None = None
         self.inputs = models.inputs
         self.shared = Shared(models.model(models.clients[0], guarded=False))
@@ -63,7 +70,7 @@ class Served:
         if quick := self._quick(client):
             return quick
         added = self._added.get(client)
-        return held(self.models.model(client) if added is None else added, self.shared, self.common)
+        return held(self.models.model(client) if added is None else added(), self.shared, self.common)
 
     def _quick(self, client: str) -> Held | None:
         """A head alone, without a network around it; None where it may be more than that."""
@@ -88,9 +95,9 @@ class Served:
             self._names = frozenset(parts.personal(self.models.clients[0]))
         return self._names
 
-    def add(self, client: str, model: ClientModel) -> None:
-        """A client that came later; its model stays in memory."""
-        self._added[client] = model
+    def add(self, client: str, load: Load) -> None:
+        """A client that came later."""
+        self._added[client] = load
 
     def signature(self) -> dict[str, Any]:
         """What a page needs to know to make an input."""

@@ -9,6 +9,7 @@ from ...errors import PartitaError
 from ..arrays import reading
 from ..download import Remote, find, obtain
 from ..pool import Pool
+from ..source import source
 from ..tables import open_text, plain_rows, whole
 from ..text import text_pool
 from ._named import stored
@@ -18,6 +19,7 @@ FILES = {"train.csv": "b1a00f826fdfbd249f79597b59e1dc12", "test.csv": "d52ea96a9
 NAMES = ("World", "Sports", "Business", "Sci/Tech")
 
 
+@source
 def ag_news() -> Pool:
     """AG News: the title and first lines of 127,600 articles of 4 classes (world, sports, business, science)."""
     return (stored("ag_news", classes=4) or _read()).named(NAMES)

@@ -4,6 +4,7 @@ from typing import Literal
 
 from ..download import Remote
 from ..pool import Pool
+from ..source import source
 from ._cifar import SHAPE, read_cifar
 from ._images import IMAGENET, normalize
 from ._named import stored
@@ -17,6 +18,7 @@ ARCHIVE = Remote(
 NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
 
+@source
 def cifar10(*, normalization: Literal["half", "imagenet", "published", "none"] = "half") -> Pool:
     """CIFAR-10: 60,000 colour images of 32 x 32 pixels, 10 classes; "published" normalises as FedBABU does."""
     pool = stored("cifar10", classes=10, shape=SHAPE) or read_cifar(

@@ -5,6 +5,7 @@ from typing import Literal
 from ...errors import PartitaError, unknown
 from ..download import Remote
 from ..pool import Pool
+from ..source import source
 from ._cifar import SHAPE, read_cifar
 from ._images import Statistics, normalize
 from ._named import stored
@@ -35,6 +36,7 @@ CLASSES = {
 PUBLISHED: Statistics = ((0.507, 0.487, 0.441), (0.267, 0.256, 0.276))
 
 
+@source
 def cifar100(
     *,
     labels: Literal["fine", "coarse"] = "fine",

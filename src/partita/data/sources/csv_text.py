@@ -7,10 +7,12 @@ import numpy as np
 from ...errors import PartitaError
 from ..arrays import Units, naming
 from ..pool import Pool
+from ..source import source
 from ..tables import rows_of
 from ..text import text_pool
 
 
+@source
 def csv_text(
     *,
     path: str,

@@ -5,9 +5,11 @@ from importlib.metadata import distribution
 import numpy as np
 
 from ..pool import Pool, pool
+from ..source import source
 from ._characters import DIGITS
 
 
+@source
 def digits() -> Pool:
     """Handwritten digits of 8 x 8 pixels: 1,797 samples of 10 classes, embedded in scikit-learn."""
     # The file itself: the package around it takes longer to import than to read this.

@@ -6,6 +6,7 @@ from typing import Literal
 from ...errors import PartitaError, unknown
 from ..download import Remote, obtain
 from ..pool import Pool
+from ..source import source
 from ._characters import CAPITALS, CHARACTERS, DIGITS, MERGED
 from ._files import Tree
 from ._idx import Bytes, idx_pool, parse_idx
@@ -29,6 +30,7 @@ CLASSES: dict[str, tuple[str, ...]] = {
 SHAPE = (1, 28, 28)
 
 
+@source
 def emnist(*, part: Part = "balanced", normalization: Gray = "half") -> Pool:
     """EMNIST: handwritten digits and letters of 28 x 28 pixels, upright; as .npz: emnist_PART.npz."""
     if part not in CLASSES:

@@ -10,6 +10,7 @@ from ...errors import PartitaError
 from ..arrays import reading
 from ..download import Remote
 from ..pool import Array, Pool, pool
+from ..source import source
 from ._characters import CHARACTERS
 from ._examples import find_database, read_examples
 from ._images import Gray, normalize
@@ -29,6 +30,7 @@ CLASSES = len(CHARACTERS)
 SHAPE = (1, 28, 28)
 
 
+@source
 def femnist(*, normalization: Gray = "half") -> Pool:
     """FEMNIST: handwritten digits and letters of 28 x 28 pixels by writer, 62 classes.
 

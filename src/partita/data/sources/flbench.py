@@ -10,6 +10,7 @@ from ...errors import PartitaError
 from ..arrays import load_npy, naming
 from ..datasets import owners_of
 from ..pool import Array, Pool, Texts, number_clients, pool
+from ..source import source
 from ._files import read_bytes
 from ._pickles import unpickle
 from .cifar10 import cifar10
@@ -20,6 +21,7 @@ from .mnist import mnist
 SOURCES = {"cifar10": cifar10, "cifar100": cifar100, "mnist": mnist}
 
 
+@source
 def flbench(*, path: str) -> Pool:
     """A folder that FL-bench generated (partition.pkl; data.npy and targets.npy), with its clients and test rows.
 

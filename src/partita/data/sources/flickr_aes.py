@@ -5,6 +5,7 @@ from pathlib import Path
 
 from ..download import obtain
 from ..pool import Pool
+from ..source import source
 from ..tables import rows_of, whole
 from ._drive import shared_files
 from ._files import Tree
@@ -17,6 +18,7 @@ ARCHIVE = "FLICKR-AES-001.zip"
 TABLE = "FLICKR-AES_image_labeled_by_each_worker.csv"
 
 
+@source
 def flickr_aes(*, size: int = 64, smallest: int = 60, largest: int = 290, normalization: Colour = "half") -> Pool:
     """FLICKR-AES: pictures by the person who rated them, 5 classes; of people with `smallest` to `largest` ratings.
 

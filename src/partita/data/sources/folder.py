@@ -8,8 +8,10 @@ from ...core.objectives import Problem
 from ...errors import PartitaError
 from ..arrays import Units, assemble, load_npz, naming, stack
 from ..pool import Array, Pool
+from ..source import source
 
 
+@source
 def folder(*, path: str, kind: Problem = "classification", text: Units = "words", classes: int | None = None) -> Pool:
     """A folder for each client, named after it, with one .npz file of x and y, and maybe x_test and y_test."""
     root = Path(path)

@@ -1,6 +1,7 @@
 """Google Landmarks v2 by photographer. Hsu, Qi, Brown, 2020, https://arxiv.org/abs/2003.08082"""
 
 from ..pool import Pool
+from ..source import source
 from ..tables import rows_of, whole
 from ._files import Tree
 from ._images import Colour, normalize, read_pictures
@@ -10,6 +11,7 @@ from ._named import locate, stored
 CLASSES = 2028
 
 
+@source
 def gldv2(*, size: int = 64, smallest: int = 50, normalization: Colour = "half", fetch: bool = False) -> Pool:
     """Google Landmarks v2: pictures by photographer, 2,028 classes; of people with at least `smallest` pictures.
 

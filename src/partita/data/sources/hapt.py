@@ -9,6 +9,7 @@ from ...errors import PartitaError
 from ..arrays import reading
 from ..download import Remote, obtain
 from ..pool import Array, Pool, pool
+from ..source import source
 from ._files import Tree
 from ._named import locate, stored
 
@@ -24,6 +25,7 @@ ACTIVITIES = ("walking", "walking upstairs", "walking downstairs", "sitting", "s
 """Activities 7 to 12 are changes of posture, which are too short for a window."""
 
 
+@source
 def hapt() -> Pool:
     """HAPT: accelerometer and gyroscope of 30 people, 6 channels x 128 samples at 50 Hz, 6 activities.
 

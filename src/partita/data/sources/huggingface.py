@@ -11,8 +11,10 @@ from ...errors import PartitaError, unknown
 from ...extras import optional
 from ..arrays import Units, assemble, stack
 from ..pool import Array, Pool
+from ..source import source
 
 
+@source
 def huggingface(
     *,
     path: str,

@@ -3,6 +3,7 @@
 from ..arrays import naming
 from ..download import Remote, find, obtain
 from ..pool import Pool
+from ..source import source
 from ._characters import DIGITS
 from ._files import read_bytes
 from ._idx import Bytes, idx_pool, parse_idx
@@ -20,6 +21,7 @@ FILES = {
 SHAPE = (1, 28, 28)
 
 
+@source
 def mnist(*, normalization: Gray = "half") -> Pool:
     """MNIST: 70,000 grey images of 28 x 28 pixels, 10 classes."""
     pool = stored("mnist", classes=10, shape=SHAPE)

@@ -7,6 +7,7 @@ import numpy as np
 from ...errors import PartitaError
 from ..download import Remote, find, obtain
 from ..pool import Pool
+from ..source import source
 from ._characters import DIGITS
 from ._files import read_bytes
 from ._idx import Whole, idx_pool, parse_whole_idx
@@ -24,6 +25,7 @@ DIGIT, WRITER = 0, 2
 """Columns of QMNIST's labels."""
 
 
+@source
 def mnist_writers(*, official: bool = False, normalization: Gray = "half") -> Pool:
     """MNIST by writer, from QMNIST's labels; its official test set is of other writers and kept only on demand."""
     pool = (stored("mnist_writers", classes=10, shape=SHAPE) or _read()).named(DIGITS)

@@ -10,6 +10,7 @@ from ...errors import PartitaError
 from ..arrays import naming
 from ..download import Remote, obtain
 from ..pool import Pool, pool
+from ..source import source
 from ..tables import Rows, csv_rows, rows_of, text_stream
 from ._files import Tree
 from ._named import locate, stored
@@ -24,6 +25,7 @@ ARCHIVE = Remote(
 COLUMNS = ("userId", "movieId", "rating")
 
 
+@source
 def movielens() -> Pool:
     """MovieLens: 100,836 ratings of 9,724 films by 610 people (ml-latest-small); the rating is predicted."""
     found = stored("movielens", kind="regression")

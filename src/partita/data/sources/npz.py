@@ -6,8 +6,10 @@ from typing import Literal
 from ...core.objectives import Problem
 from ..arrays import read_npz
 from ..pool import Pool
+from ..source import source
 
 
+@source
 def npz(
     *,
     path: str,

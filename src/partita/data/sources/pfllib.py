@@ -8,9 +8,11 @@ import numpy as np
 from ...errors import PartitaError
 from ..arrays import naming, reading, stack
 from ..pool import Array, Pool, pool
+from ..source import source
 from ._pickles import load_pickled_npz
 
 
+@source
 def pfllib(*, path: str) -> Pool:
     """A folder that PFLlib generated (train/0.npz, test/0.npz, ..., config.json), with its clients and test rows."""
     root = Path(path)

@@ -10,6 +10,7 @@ from ...errors import PartitaError
 from ..arrays import reading
 from ..download import Remote
 from ..pool import Pool, Texts
+from ..source import source
 from ..text import text_pool
 from ._examples import find_database, read_examples
 from ._leaf import User, leaf_folder, read_leaf
@@ -24,6 +25,7 @@ DATABASE = Remote(
 )
 
 
+@source
 def shakespeare(*, window: int = 80) -> Pool:
     """Shakespeare's plays by role, for the next character; speeches are cut into pieces of `window` characters.
 

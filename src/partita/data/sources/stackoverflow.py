@@ -9,6 +9,7 @@ from ...errors import PartitaError
 from ..arrays import reading
 from ..download import Remote
 from ..pool import Pool
+from ..source import source
 from ..tables import rows_of
 from ..text import text_pool
 from ._examples import ask, find_database, read_examples
@@ -23,6 +24,7 @@ LEAST_TRAINING, LEAST_TEST, MOST_TRAINING = 100, 10, 1000
 """Sequences of one user, as in the paper."""
 
 
+@source
 def stackoverflow(
     *, users: int = 1000, user_column: str = "user", text_column: str = "text", split_column: str = "split"
 ) -> Pool:

@@ -1,6 +1,6 @@
 """Tiny ImageNet: 200 classes of ImageNet at 64 x 64 pixels."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -8,6 +8,7 @@ import numpy as np
 from ...errors import PartitaError
 from ..download import Remote, obtain
 from ..pool import Pool, pool
+from ..source import source
 from ._files import Tree
 from ._images import Colour, decode_all, normalize
 from ._named import locate, stored
@@ -21,6 +22,7 @@ SIZE = 64
 Picture = tuple[str, Callable[[], bytes]]
 
 
+@source
 def tiny_imagenet(*, normalization: Colour = "half") -> Pool:
     """Tiny ImageNet: 110,000 colour images of 64 x 64 pixels, 200 classes; its validation part is the test set."""
     found = stored("tiny_imagenet", classes=200, shape=(3, SIZE, SIZE))
@@ -49,9 +51,20 @@ def _read(tree: Tree, root: str) -> Pool:
         pictures.append(_picture(tree, f"{root}val/images/{file}"))
         labels.append(classes.index(name))
     tested = np.arange(len(labels)) >= training
-    return pool(
+    found = pool(
         "tiny_imagenet", decode_all(pictures, SIZE), np.array(labels), classes=len(classes), official_test=tested
     )
+    return found.named(_names(tree, root, classes))
+
+
+def _names(tree: Tree, root: str, classes: Sequence[str]) -> Sequence[str]:
+    """The first of each class's words in words.txt; where words are missing or ambiguous, the classes' own codes."""
+    if not tree.has(f"{root}words.txt"):
+        return classes
+    rows = (line.partition("\t") for line in tree.read_text(f"{root}words.txt").splitlines())
+    words = {code: text.split(",")[0].strip() for code, _, text in rows}
+    names = [words.get(code, "") for code in classes]
+    return names if all(names) and len(set(names)) == len(names) else classes
 
 
 def _picture(tree: Tree, file: str) -> Picture:

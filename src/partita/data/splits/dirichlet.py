@@ -18,6 +18,9 @@ from ..split import (
     top_up_,
 )
 
+MOST_TRIES = 1000
+"""Draws that rarely leave everybody enough never end."""
+
 
 @splitting
 def dirichlet(
@@ -42,6 +45,10 @@ def dirichlet(
         check_part("test", test)
         check_least(0, smallest=smallest)
         check_least(1, tries=tries)
+        if tries > MOST_TRIES:
+            raise PartitaError(
+                f"tries = {tries}: at most {MOST_TRIES:,} draws are made. Lower smallest, or raise alpha."
+            )
         if legacy_seed is not None and not 0 <= legacy_seed < 2**32:
             raise PartitaError(f"legacy_seed = {legacy_seed}: numpy's generator takes seeds from 0 to {2**32 - 1}.")
         least = max(int(min(smallest, len(pool) / clients / 2)), 2)

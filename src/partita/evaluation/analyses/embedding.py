@@ -60,7 +60,7 @@ def _map(population: Population, most: int, samples: int) -> Result:
 
 def _tables(result: Result, metric: Metric) -> list[Table]:
     clients = len(set(result["client"]))
-    return [Table(["map of representations"], [[f"{len(result['x'])} test samples of {clients} clients"]])]
+    return [Table(["map of representations"], [[f"{len(result['x']):,} test samples of {clients:,} clients"]])]
 
 
 def _figures(findings: Sequence[Findings], metric: Metric) -> list[Figure]:

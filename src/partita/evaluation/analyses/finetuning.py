@@ -139,7 +139,7 @@ def _tables(result: Result, metric: Metric) -> list[Table]:
         [part, *("-" if value is None else metric.text(value) for value in curve["macro"])]
         for part, curve in result["parts"].items()
     ]
-    note = f"Mean over {len(result['clients'])} clients, at a learning rate of {result['lr']:g}."
+    note = f"Mean over {len(result['clients']):,} clients, at a learning rate of {result['lr']:g}."
     return [Table([f"test {metric.name} after epoch", *map(str, result["epochs"])], rows, note=note)]
 
 
@@ -185,5 +185,6 @@ def _figure(findings: Findings, curves: Mapping[str, Curve], covered: Sequence[f
         x="epoch",
         table=Table(["part", "epoch", f"{metric.name} ± over clients"], rows),
         covered=covered,
-        note=f"Mean over {len(findings.results[0]['clients'])} clients" + (f" and {runs} seeds." if runs > 1 else "."),
+        note=f"Mean over {len(findings.results[0]['clients']):,} clients"
+        + (f" and {runs} seeds." if runs > 1 else "."),
     )

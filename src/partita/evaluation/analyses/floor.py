@@ -36,5 +36,5 @@ def _floor(population: "Population") -> Result:
 
 
 def _tables(result: Result, metric: Metric) -> list[Table]:
-    row = ["floor", metric.text(result["macro"]), metric.text(result["micro"]), str(len(result["clients"]))]
+    row = ["floor", metric.text(result["macro"]), metric.text(result["micro"]), f"{len(result['clients']):,}"]
     return [Table([f"test {metric.name}", "mean", "all samples", "clients"], [row])]

@@ -16,14 +16,15 @@ from ..analysis import Analysis, Result
 from ..figures import Table
 from ..gains import gain, hurt_text
 from ..guard import PERSONAL_WEIGHTS, PRIOR, choose, mixture
+from ..intervals import Interval, half_width
 from ..metric import Metric
+from ..outcomes import Outcomes, outcomes_of, paired_interval
 from ..scores import record_of
-from ..seeds import half_width
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ...core.objectives import Measures
+    from ...core.objectives import Measures, Outcome
     from ...core.samples import Samples
     from ...tensors import Tensors
     from ..population import ClientModels, Population
@@ -63,6 +64,8 @@ class GuardSums:
 
     validation: "list[Measures]"
     test: "list[Measures]"
+    outcomes: Sequence[Outcomes] = ()
+    """Of each test sample, for each weight; none where that cannot be told."""
 
 
 def shares_everything(population: "Population") -> bool:
@@ -87,7 +90,12 @@ def _guarded(population: "Population", global_run: Path | None, prior: float) ->
         data, task = population.data[number], personal.client.task
         held_out = [samples.alone(task.layout, task.device) for samples in (data.validation, data.test)]
         common = personal if own else other[number]
-        measured[number] = GuardSums(*(_by_weight(population, personal, common, samples) for samples in held_out))
+        batches: list[list[Outcome]] = [[] for _ in PERSONAL_WEIGHTS]
+        validation, test = (
+            _by_weight(population, personal, common, samples, into)
+            for samples, into in zip(held_out, (None, batches), strict=True)
+        )
+        measured[number] = GuardSums(validation, test, _outcomes(batches, number, population.data.metric))
     return {
         **outcome(measured, prior, Metric(population.data.metric)),
         "global_run": os.path.relpath(other.folder, population.folder),
@@ -95,18 +103,33 @@ def _guarded(population: "Population", global_run: Path | None, prior: float) ->
     }
 
 
+def _outcomes(batches: "Sequence[Sequence[Outcome]]", client: int, metric: str) -> Sequence[Outcomes]:
+    found = [outcomes_of(each, 0, client, "before_local", metric) for each in batches if each]
+    return [each for each in found if each] if all(found) else ()
+
+
 def _by_weight(
-    population: "Population", personal: "ClientModels", common: "ClientModels", samples: "Samples"
+    population: "Population",
+    personal: "ClientModels",
+    common: "ClientModels",
+    samples: "Samples",
+    outcomes: "list[list[Outcome]] | None",
 ) -> "list[Measures]":
+    """Sums for each weight; the outcome of each sample is added to `outcomes`."""
+    from ...core.objectives import outcome_of
+
+    measure = personal.client.task.measure
     sums: list[Measures] = [{} for _ in PERSONAL_WEIGHTS]
     whole = received_network(common)
     for part in _parts(samples, personal.batch):
         mine = _outputs(personal, personal.used, part, plain=False)
         theirs = _outputs(common, whole, part, plain=True)
-        for total, weight in zip(sums, PERSONAL_WEIGHTS, strict=True):
+        for place, (total, weight) in enumerate(zip(sums, PERSONAL_WEIGHTS, strict=True)):
             mixed = mixture(mine, theirs, weight, population.data.kind)
-            for name, value in personal.client.task.measure(mixed, part.targets).items():
+            for name, value in measure(mixed, part.targets).items():
                 total[name] = total.get(name, 0) + value
+            if outcomes is not None:
+                outcomes[place].append(outcome_of(measure, mixed, part.targets))
     return sums
 
 
@@ -141,15 +164,19 @@ def outcome(measured: Mapping[int, GuardSums], prior: float, metric: Metric) -> 
         [int(each.validation[0].get("count", 0)) for each in known.values()],
         prior,
     )
+    taken = {"global": [0] * len(known), "personal": [-1] * len(known), "guarded": places}
     scores = {
         name: {
             client: record_of(each.test[place], 0, client).score
-            for (client, each), place in zip(known.items(), taken, strict=True)
+            for (client, each), place in zip(known.items(), of_clients, strict=True)
         }
-        for name, taken in (("global", [0] * len(known)), ("personal", [-1] * len(known)), ("guarded", places))
+        for name, of_clients in taken.items()
     }
     counts = {client: int(each.test[0]["count"]) for client, each in known.items()}
-    before, after = (gain("global", scores[name], scores["global"], metric, counts) for name in ("personal", "guarded"))
+    before, after = (
+        gain("global", scores[name], scores["global"], metric, counts, _paired(known, taken[name]))
+        for name in ("personal", "guarded")
+    )
     pairs = {name: {(0, client): value for client, value in each.items()} for name, each in scores.items()}
     [*_, difference] = compare(pairs, baseline="personal").differences
     low, high = difference.interval or (difference.mean, difference.mean)
@@ -161,13 +188,23 @@ def outcome(measured: Mapping[int, GuardSums], prior: float, metric: Metric) -> 
         **{name: list(each.values()) for name, each in scores.items()},
         "hurt_before": len(before.hurt),
         "hurt_after": len(after.hurt),
-        **({} if metric.lower_is_better else {"surely_before": len(before.surely), "surely_after": len(after.surely)}),
+        **({"surely_before": len(before.surely), "surely_after": len(after.surely)} if before.has_intervals else {}),
         "macro_personal": sum(scores["personal"].values()) / len(known),
         "macro_guarded": sum(scores["guarded"].values()) / len(known),
         "difference": difference.mean,
         "low": low,
         "high": high,
     }
+
+
+def _paired(known: Mapping[int, GuardSums], places: Sequence[int]) -> dict[int, Interval]:
+    """The intervals of clients' gains over the global model, with the weight at each client's place."""
+    found = {
+        client: paired_interval(each.outcomes[place], each.outcomes[0])
+        for (client, each), place in zip(known.items(), places, strict=True)
+        if each.outcomes
+    }
+    return {client: interval for client, interval in found.items() if interval}
 
 
 def hurt_said(*results: Result, when: str) -> str:

@@ -41,4 +41,4 @@ def _tables(result: Result, metric: Metric) -> list[Table]:
     from ...data.split import ROLES
 
     rows = [[role, f"{sum(map(sum, result[role])):,}"] for role in ROLES]
-    return [Table(["role", "samples"], rows, note=f"{len(result['clients'])} clients, {result['classes']} labels.")]
+    return [Table(["role", "samples"], rows, note=f"{len(result['clients']):,} clients, {result['classes']:,} labels.")]

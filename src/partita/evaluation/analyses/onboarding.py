@@ -109,7 +109,7 @@ def _tables(result: Result, metric: Metric) -> list[Table]:
         for name, values in result["scores"].items()
     ]
     note = (
-        f"Mean over {len(result['clients'])} clients that never trained; start: {result['start']}, "
+        f"Mean over {len(result['clients']):,} clients that never trained; start: {result['start']}, "
         f"{result['epochs']} epochs."
     )
     return [Table([f"test {metric.name} with samples", *result["counts"]], rows, note=note)]
@@ -153,7 +153,7 @@ def _figures(findings: Sequence[Findings], metric: Metric) -> list[Figure]:
                 x="samples of the new client",
                 table=Table(["model", "samples", metric.name], rows),
                 categories=result["counts"],
-                note=f"Mean over {len(result['clients'])} clients that never trained.",
+                note=f"Mean over {len(result['clients']):,} clients that never trained.",
             )
         )
     return made

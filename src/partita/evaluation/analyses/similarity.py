@@ -87,7 +87,7 @@ def _tables(result: Result, metric: Metric) -> list[Table]:
     for at, layer in enumerate(result["layers"]):
         cells = ((result[name][at], result[f"{name}_std"][at]) for name in KINDS)
         rows.append([layer, *("-" if mean is None else f"{mean:.3f} ± {std:.3f}" for mean, std in cells)])
-    note = f"Mean ± spread over pairs of {len(result['clients'])} clients."
+    note = f"Mean ± spread over pairs of {len(result['clients']):,} clients."
     return [Table(["layer", "cosine of weights", "alignment (CKA)"], rows, note=note)]
 
 

@@ -44,7 +44,7 @@ def _analysis(study: Study, analysis: Analysis) -> list[Html]:
     rest = [_text(each) for each in figures if isinstance(each, Table | str)]
     content = [tag("h3", analysis.title), *([grid(*(_drawn(study, each) for each in drawn))] if drawn else []), *rest]
     if len(large) > MOST_LARGE:
-        content.append(paragraph(f"The first {MOST_LARGE} of {len(large)} such figures are shown.", class_="quiet"))
+        content.append(paragraph(f"The first {MOST_LARGE} of {len(large):,} such figures are shown.", class_="quiet"))
     return content
 
 

@@ -1,15 +1,24 @@
-"""How does each client fare? By name, with its score under every method and whom it would rather have."""
+"""How does each client fare? By name, with its score under every method, and which of them hurt it."""
 
 from statistics import fmean
 
-from ...formatting import NONE
+from ...evaluation.gains import SeedsGain, Verdict
+from ...evaluation.metric import Metric
+from ...formatting import NONE, amount
 from ..figure import Section, html_table, paragraph, section
-from ..markup import Html, tag
+from ..markup import Html, join, tag
 from ..method import Method
 from ..study import Study
 
 PLACE = 45
 MOST_ROWS = 300
+FEW_COLUMNS = 5
+"""With more methods and baselines than this, their names stand upright, so that all columns fit on the page."""
+SIGNS: dict[Verdict, str] = {
+    "surely": "\N{BLACK DOWN-POINTING TRIANGLE}",
+    "perhaps": "\N{WHITE DOWN-POINTING TRIANGLE}",
+    "not": "",
+}
 
 
 def clients(study: Study) -> Section | None:
@@ -20,75 +29,110 @@ def clients(study: Study) -> Section | None:
 
 
 def _part(study: Study, part: Study) -> list[Html]:
-    metric = study.metric
     shown = [method for method in (*part.baselines, *part.methods) if method.summaries]
-    known = {method.name: _by_client(method) for method in shown}
-    run = next(method for method in part.methods if method.summaries).run
+    scores = {method.name: _scores(method) for method in shown}
     reference = "global" if "global" in part.references else next(iter(part.references), None)
-    gained = _gained(part, reference)
-    lead = {client: gained.get(client) for client in sorted(set().union(*known.values()))}
+    gains = {method.name: method.by_client(reference) if reference else {} for method in part.methods}
+    run = next(method for method in part.methods if method.summaries).run
+    lead = {client: _lead(gains, client) for client in sorted(set().union(*scores.values()))}
     ordered = sorted(lead, key=lambda client: (lead[client] is None, lead[client] or 0.0, client))
     counts = run.test_counts
-    rows = []
-    for client in ordered[:MOST_ROWS]:
-        scores = [known[method.name].get(client) for method in shown]
-        own = [known[m.name][client] for m in part.methods if client in known.get(m.name, {})]
-        best = max(own, key=lambda score: metric.gain(score, 0.0)) if len(own) > 1 else None
-        cells = [
-            NONE if score is None else _cell(metric.text(score), method in part.methods and score == best)
-            for method, score in zip(shown, scores, strict=True)
+    rows = [
+        [
+            run.record.name_of(client),
+            f"{counts.get(client, 0):,}",
+            *_cells(part, shown, scores, gains, client),
+            *([_hurt(study.metric, gains, client)] if reference else []),
         ]
-        verdict = [_verdict(part, reference, client)] if reference else []
-        rows.append([run.record.name_of(client), f"{counts.get(client, 0):,}", *cells, *verdict])
+        for client in ordered[:MOST_ROWS]
+    ]
     titles = ["client", "test samples", *(_title(part, method) for method in shown)]
-    titles += [f"hurt, against {reference}"] if reference else []
+    if reference:
+        single = len(part.methods) == 1
+        titles.append(f"gain over {reference} (95 %), hurt" if single else f"hurt, against {reference}")
     several = len(study.by_clients) > 1
-    table = html_table(titles, rows, label=f"Test {metric.name} by client" + (f", {part.data}" if several else ""))
-    said = "Test scores, means over seeds. Bold: the best method for the client. " if len(part.methods) > 1 else ""
-    said += f"Those that lose most against {reference} come first. " if reference else ""
-    if len(ordered) > MOST_ROWS:
-        said += f"The first {MOST_ROWS} of {len(ordered):,} clients; partita export RUN --csv FOLDER writes all. "
+    table = html_table(
+        titles,
+        rows,
+        label=f"Test {study.metric.name} by client" + (f", {part.data}" if several else ""),
+        class_="upright" if len(shown) > FEW_COLUMNS else None,
+    )
     return [
         *([tag("h3", part.data)] if several else []),
         tag("div", table, class_="long"),
-        paragraph(said, class_="quiet"),
+        paragraph(_explained(part, reference, len(ordered)), class_="quiet"),
     ]
 
 
-def _cell(text: str, best: bool) -> str:
-    return tag("strong", text, class_="best") if best else text
+def _explained(study: Study, reference: str | None, total: int) -> str:
+    unit = "" if study.metric.lower_is_better else ", in %"
+    said = [f"Test {study.metric.name}{unit}" + (", means over seeds." if len(study.seeds) > 1 else ".")]
+    if len(study.methods) > 1:
+        said.append("Bold: the best method for the client.")
+        if reference:
+            said.append(f"{SIGNS['surely']} surely and {SIGNS['perhaps']} perhaps hurt, against {reference}.")
+    if reference:
+        said.append(f"The clients that lose most against {reference} come first.")
+        if len(study.seeds) > 1:
+            said.append(
+                "Hurt is here said of the mean gain over seeds; its interval holds chance in test samples and seeds."
+            )
+    if total > MOST_ROWS:
+        said.append(f"The first {MOST_ROWS} of {amount(total, 'client')}; partita export RUN --csv FOLDER writes all.")
+    return " ".join(said)
+
+
+def _cells(
+    study: Study,
+    shown: list[Method],
+    scores: dict[str, dict[int, float]],
+    gains: dict[str, dict[int, SeedsGain]],
+    client: int,
+) -> list[str]:
+    """The score under each baseline and method, with signs of the best and of those that hurt the client."""
+    own = [scores[m.name][client] for m in study.methods if client in scores.get(m.name, {})]
+    best = max(own, key=lambda score: study.metric.gain(score, 0.0)) if len(own) > 1 else None
+    cells: list[str] = []
+    for method in shown:
+        score = scores[method.name].get(client)
+        if score is None:
+            cells.append(NONE)
+            continue
+        text: str = study.metric.number(score)
+        if method in study.methods and score == best:
+            text = tag("strong", text, class_="best")
+        if method in study.methods and len(study.methods) > 1:
+            found = gains[method.name].get(client)
+            # An empty sign keeps its place, so that numbers stand below each other.
+            text = join([text, tag("span", SIGNS[found.verdict] if found else "", class_="sign")])
+        cells.append(text)
+    return cells
 
 
 def _title(study: Study, method: Method) -> str:
     return method.name if method in study.methods else f"{method.name} (baseline)"
 
 
-def _by_client(method: Method) -> dict[int, float]:
+def _scores(method: Method) -> dict[int, float]:
     found: dict[int, list[float]] = {}
     for (_, client), score in method.scores.items():
         found.setdefault(client, []).append(score)
     return {client: fmean(values) for client, values in found.items()}
 
 
-def _gained(study: Study, reference: str | None) -> dict[int, float]:
-    """Each client's mean gain over methods and seeds."""
-    found: dict[int, list[float]] = {}
-    for method in study.methods:
-        for _, gain in method.over(reference) if reference else []:
-            for client, value in zip(gain.clients, gain.gains, strict=True):
-                found.setdefault(client, []).append(value)
-    return {client: fmean(values) for client, values in found.items()}
+def _lead(gains: dict[str, dict[int, SeedsGain]], client: int) -> float | None:
+    """The client's mean gain over methods."""
+    known = [each[client].mean for each in gains.values() if client in each]
+    return fmean(known) if known else None
 
 
-def _verdict(study: Study, reference: str, client: int) -> str:
-    """By which methods, of those that are measured against the reference; under any seed."""
-    found: dict[str, list[str]] = {}
-    for method in study.methods:
-        verdicts = {gain.verdict(client) for _, gain in method.over(reference) if client in gain.clients}
-        for word in ("surely", "perhaps"):
-            if word in verdicts:
-                found.setdefault(word, []).append(method.name)
-                break
-    if len(study.methods) == 1:
-        return next(iter(found), "not")
-    return "; ".join(f"{word} by {', '.join(names)}" for word, names in found.items()) or "by none"
+def _hurt(metric: Metric, gains: dict[str, dict[int, SeedsGain]], client: int) -> str:
+    """By how many methods; of a single one, also by how much."""
+    found = [each[client] for each in gains.values() if client in each]
+    if not found:
+        return NONE
+    if len(gains) == 1:
+        [only] = found
+        return f"{metric.change_within(only.mean, only.interval)}, {only.verdict}"
+    counts = {word: sum(each.verdict == word for each in found) for word in ("surely", "perhaps")}
+    return ", ".join(f"{word} by {count}" for word, count in counts.items() if count) or "by none"

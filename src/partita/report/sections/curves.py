@@ -77,7 +77,7 @@ def _over_rounds(study: Study, found: list[tuple[str, int, Curve]]) -> Html:
     y = score_axis(metric, values)
     rounds = sorted({at for _, _, each in shown for at, _, _ in each})
     known = {name: {at: mean for at, mean, _ in each} for name, _, each in shown}
-    rows = [[str(at), *(metric.text(each[at]) if at in each else NONE for each in known.values())] for at in rounds]
+    rows = [[f"{at:,}", *(metric.text(each[at]) if at in each else NONE for each in known.values())] for at in rounds]
     note = "Mean over clients" + (", and over seeds" if len(study.seeds) > 1 else "")
     note += "; band: spread over seeds." if has_bands(series) else "."
     note += " " + part_shown(MOST_POINTS, max(len(each) for _, _, each in found), "rounds")
@@ -108,7 +108,7 @@ def _over_bytes(study: Study) -> Html:
         points = [(fmean(spent(each.run, at).bytes for each in method.replicas) / 1e6, mean) for at, mean, _ in found]
         series.append(Line(method.name, points, method.number))
         rows += [
-            [method.name, str(at), byte_text(1e6 * x), metric.text(y)]
+            [method.name, f"{at:,}", byte_text(1e6 * x), metric.text(y)]
             for (at, _, _), (x, y) in zip(found, points, strict=True)
         ]
     y = score_axis(metric, [value for each in series for _, value in each.points])
@@ -153,5 +153,5 @@ def _cost(method: Method, target: float) -> str:
     seconds, traffic = fmean(each.seconds for each in costs), fmean(each.bytes for each in costs)
     some = "" if len(costs) == len(method.replicas) else f" ({len(costs)} of {len(method.replicas)} runs)"
     first, last = min(each.round for each in costs), max(each.round for each in costs)
-    when = f"round {first}" if first == last else f"rounds {first} to {last}"
+    when = f"round {first:,}" if first == last else f"rounds {first:,} to {last:,}"
     return f"{when}, {duration(seconds)}, {byte_text(traffic)}{some}"

@@ -63,7 +63,7 @@ def _violin_figure(study: Study, title: str, several: Sequence[Violin]) -> Html:
     for each in several:
         ordered = sorted(each.values)
         quarters = (quantile(ordered, percent) for percent in (0, 25, 50, 75, 100))
-        rows.append([each.name, *map(change, quarters), change(fmean(each.values)), str(len(each.values))])
+        rows.append([each.name, *map(change, quarters), change(fmean(each.values)), f"{len(each.values):,}"])
     x = gain_axis(study.metric, [0, *(value for each in several for value in each.values)])
     chart = violins(f"{title}: how clients are spread", x, several)
     titles = ["", "least", "lower quarter", "median", "upper quarter", "most", "mean", "values"]
@@ -105,10 +105,10 @@ def _histograms(study: Study, methods: Sequence[Method], reference: str) -> Html
         if method.name not in found:
             continue
         label = f"{method.name} over {reference}: how many clients gain how much"
-        said = f"hurt: {method.hurt_text(reference)}, {known[method.name].count(0)} equal"
+        said = f"hurt: {method.hurt_text(reference)}, {known[method.name].count(0):,} equal"
         charts.append((method.name, said, histogram(label, x, found[method.name], what, y=y)))
         rows += [
-            [method.name, f"{study.metric.change(each.low)} to {study.metric.change(each.high)}", str(each.count)]
+            [method.name, f"{study.metric.change(each.low)} to {study.metric.change(each.high)}", f"{each.count:,}"]
             for each in found[method.name]
             if each.count
         ]
@@ -161,7 +161,7 @@ def _gains_by_rank(study: Study, reference: str) -> list[Html]:
         rows += [
             [
                 method.name,
-                str(place + 1),
+                f"{place + 1:,}",
                 several[0][0].record.name_of(ranked[place].client),
                 metric.change(ranked[place].mean),
                 f"{metric.change(ranked[place].low)} to {metric.change(ranked[place].high)}",
@@ -206,7 +206,7 @@ def _scores_by_rank(study: Study) -> Html:
             )
         )
         rows += [
-            [method.name, str(place + 1), metric.text(mean), metric.text(spread) if len(ordered) > 1 else NONE]
+            [method.name, f"{place + 1:,}", metric.text(mean), metric.text(spread) if len(ordered) > 1 else NONE]
             for place, mean, spread in zip(places, means, spreads, strict=True)
         ]
     y = score_axis(metric, [value for each in series for _, value in each.points])

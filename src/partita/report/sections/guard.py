@@ -29,7 +29,7 @@ def guard(study: Study) -> Section:
             Part(
                 sum(value[key] for value in values),
                 class_,
-                f"{method.name}, {said} the guard: {sum(value[key] for value in values)} hurt",
+                f"{method.name}, {said} the guard: {sum(value[key] for value in values):,} hurt",
             )
         ]
         for method, values in found
@@ -70,12 +70,12 @@ def _choices(study: Study) -> Html:
                 Part(
                     100 * count / max(len(chosen), 1),
                     f"blend{round(4 * weight)}",
-                    f"{method.name}, weight {weight:g} of the personal model: {count} clients",
+                    f"{method.name}, weight {weight:g} of the personal model: {count:,} clients",
                 )
                 for weight, count in zip(weights, counts, strict=True)
             ]
         )
-        rows += [[method.name, f"{weight:g}", str(count)] for weight, count in zip(weights, counts, strict=True)]
+        rows += [[method.name, f"{weight:g}", f"{count:,}"] for weight, count in zip(weights, counts, strict=True)]
     chart = bars(
         "Share of clients by the weight that the guard gives their personal model",
         axis("% of clients", [0, 100]),

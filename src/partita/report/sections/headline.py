@@ -11,7 +11,7 @@ from ..conclusion import conclusions
 from ..figure import Section, figure, grid, html_table, key, missing_baselines, not_noted, paragraph, section
 from ..markup import Html, join, tag
 from ..method import Method
-from ..results import result_rows, settings_of, titles
+from ..results import SERVES, result_rows, settings_of, titles
 from ..scale import axis, score_axis
 from ..study import Study
 
@@ -75,7 +75,7 @@ def _cell(text: str, *, best: bool) -> Html:
 def _baselines(study: Study) -> list[Html]:
     """How each baseline was chosen, who is measured against it, and what to know of it."""
     shown = [each for each in study.baselines if each.summaries]
-    if not shown:
+    if not shown and not study.served:
         return []
     users = {
         each.name: [method.name for method in study.methods if each.name in method.against.values()] for each in shown
@@ -85,6 +85,9 @@ def _baselines(study: Study) -> list[Html]:
         [each.name, settings_of(each), "all" if users[each.name] == everyone else ", ".join(users[each.name])]
         for each in shown
     ]
+    for reference, name in study.served.items():
+        measured = [method.name for method in study.methods if method.against.get(reference) == name]
+        rows.append([reference, SERVES.format(name), "all others" if len(measured) > 1 else ", ".join(measured)])
     table = html_table(["baseline", "settings", "measured against it"], rows, label="Baselines", class_="text")
     notes = [tag("ul", join(tag("li", note) for note in study.remarks), class_="notes")] if study.remarks else []
     return [tag("h3", "Baselines"), table, *notes]
@@ -149,9 +152,17 @@ def _explained(study: Study) -> str:
         "Floor: the best constant answer for each client. Mean and spread (standard deviation) are over clients, after "
         "the last round that was evaluated; all samples: of all clients' test samples together; worst decile: the mean "
         "of the worst tenth of clients. Gain: the mean over clients of the difference on the same client. Hurt: "
-        "clients that are worse off, by however little; surely: the 95 % interval of the client's own gain, by the "
-        f"number of its test samples, is below zero.{unit}{seeds}{better}{marked}"
+        "clients that are worse off, by however little; surely: the 95 % interval of the client's own gain is below "
+        f"zero{_pairs(study)}.{unit}{seeds}{better}{marked}"
     )
+
+
+def _pairs(study: Study) -> str:
+    """What the intervals of clients' gains are of."""
+    known = {each.paired for method in study.methods for name in study.references for _, each in method.over(name)}
+    if known == {True}:
+        return ", in pairs of answers to the same test samples"
+    return ", where only totals are stored a wider one than pairs of answers would give" if known else ""
 
 
 def _means(study: Study, tested: list[Method]) -> Html:

@@ -36,11 +36,13 @@ def _shares(study: Study, tested: list[Method]) -> list[Html]:
 def _list(study: Study, reference: str) -> Html:
     metric = study.metric
     found = [
-        (gain, method.name, run, client, score, other, each.verdict(client))
+        (gain, interval, method.name, run, client, score, other, each.verdict(client))
         for method in study.methods
         for run, each in method.over(reference)
         for hurt in [frozenset(each.hurt)]
-        for client, gain, score, other in zip(each.clients, each.gains, each.scores, each.others, strict=True)
+        for client, gain, interval, score, other in zip(
+            each.clients, each.gains, each.intervals, each.scores, each.others, strict=True
+        )
         if client in hurt
     ]
     found.sort(key=lambda each: each[0])
@@ -52,13 +54,13 @@ def _list(study: Study, reference: str) -> Html:
             f"{run.tested()[client].count:,}",
             metric.text(score),
             metric.text(other),
-            metric.change(gain),
+            metric.change_within(gain, interval),
             verdict,
         ]
-        for gain, name, run, client, score, other, verdict in found[:MOST_ROWS]
+        for gain, interval, name, run, client, score, other, verdict in found[:MOST_ROWS]
     ]
     more = f"; the {MOST_ROWS} that lose most" if len(found) > MOST_ROWS else ""
-    titles = ["client", "method", "seed", "test samples", "score", reference, "change", "hurt"]
+    titles = ["client", "method", "seed", "test samples", "score", reference, "change (95 %)", "hurt"]
     return details(f"Who is worse than {reference} ({len(found):,}{more})", titles, rows)
 
 

@@ -56,7 +56,7 @@ def _cells(found: dict[str, Any], name_of: Callable[[int], str]) -> Html:
         note += f"Of {found['classes']:,} labels, {-(-found['classes'] // len(names))} in succession share a row. "
     note += part_shown(len(places), len(folded), "clients")
     rows = [
-        [clients[column], *(str(folded[place][row]) for row in range(len(names)))]
+        [clients[column], *(f"{folded[place][row]:,}" for row in range(len(names)))]
         for column, place in enumerate(places)
     ]
     chart = cells("Samples of each label at each client", clients, names, drawn, "client", "label")
@@ -78,8 +78,8 @@ def _sizes(found: dict[str, Any]) -> Html:
     made = bins(sizes)
     kinds = [sum(count > 0 for count in row) for row in found["train"]]
     x = axis("training samples", [made[0].low, made[-1].high])
-    rows = [[f"{x.text(each.low)} to {x.text(each.high)}", str(each.count)] for each in made]
-    kinds_said = f"{min(kinds)} to {max(kinds)} of {found['classes']} labels"
+    rows = [[f"{x.text(each.low)} to {x.text(each.high)}", f"{each.count:,}"] for each in made]
+    kinds_said = f"{min(kinds):,} to {max(kinds):,} of {found['classes']:,} labels"
     note = f"{min(sizes):,} to {max(sizes):,} training samples and {kinds_said} to a client."
     chart = histogram("How many clients have how many training samples", x, made, "clients", signed=False)
     return figure("Training samples of a client", chart, ["training samples", "clients"], rows, note)

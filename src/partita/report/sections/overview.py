@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from ...evaluation.variants import VARIANTS
 from ...formatting import amount, listed
 from ...runs.record import RunRecord
-from ...simulation.samplers import sampler
+from ...simulation.samplers import named_sampler
 from ..figure import Section, paragraph, section
 from ..markup import Html, join, tag
 from ..study import Study
@@ -50,11 +50,17 @@ def _division(record: RunRecord) -> str:
 def _length(study: Study) -> str:
     rounds = sorted({each.record.rounds for each in study.runs})
     networks = dict.fromkeys(_name(each.record.experiment["model"]) for each in study.runs)
-    samplers = dict.fromkeys(sampler(each.record.experiment["participation"]).who for each in study.runs)
+    samplers = dict.fromkeys(_who(each.record.experiment["participation"]) for each in study.runs)
     who = f"{listed(list(samplers))} take"
     number = listed([f"{count:,}" for count in rounds])
     unit = "round" if rounds == [1] else "rounds"
     return f"The network is {listed(list(networks))}; {who} part in each of {number} {unit}."
+
+
+def _who(participation: object) -> str:
+    if isinstance(participation, Mapping):
+        return f"clients that {_name(participation)} chooses"
+    return named_sampler(str(participation)).who
 
 
 def _seeds(study: Study) -> str:

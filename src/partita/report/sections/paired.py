@@ -47,7 +47,7 @@ def _shown(study: Study, made: Comparison, methods: dict[str, Method]) -> list[H
         within = f"[{', '.join(map(said, each.interval))}]" if each.interval else NONE
         tested = ["<0.001" if p < 0.001 else f"{p:.3f}" for p in (each.p, each.corrected)]
         name = named(methods[each.method])
-        return [name, said(each.mean), within, *tested, f"{each.wins} / {each.ties} / {each.losses}"]
+        return [name, said(each.mean), within, *tested, f"{each.wins:,} / {each.ties:,} / {each.losses:,}"]
 
     rows = [row(each) for each in made.differences]
     level = f"{100 * made.level:g} %"

@@ -21,7 +21,7 @@ def provenance(study: Study) -> Section:
             method.name,
             str(each.run.seed),
             each.run.record.status,
-            f"{each.run.done} of {each.run.record.rounds}",
+            f"{each.run.done:,} of {each.run.record.rounds:,}",
             _chosen(study, each.run),
             str(each.run.record.started)[:16].replace("T", " "),
             _link(study, each.run),

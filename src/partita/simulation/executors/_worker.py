@@ -62,11 +62,16 @@ class Failure:
         return cls(_pickled(problem), summary, traceback.format_exc())
 
     def problem(self) -> BaseException:
-        """The exception, with the worker's traceback as its cause. If it cannot be pickled, a message replaces it."""
+        """The exception, with the worker's traceback as its cause. If it cannot be pickled, a message replaces it.
+
+        An error of our own says all that is to be known in one line, and has no cause.
+        """
         try:
             problem: BaseException = pickle.loads(self.pickled)
         except Exception:
             problem = RuntimeError(self.summary)
+        if isinstance(problem, PartitaError):
+            return problem
         problem.__cause__ = RuntimeError(f"in a worker:\n{self.traceback}")
         return problem
 

@@ -109,7 +109,8 @@ const show = async (name) => {
   })));
   at("gain").textContent = known.length ? comparison(found.scores) : "This client was not tested.";
   const { counts } = found;
-  at("counts").parentElement.hidden = !counts;
+  at("counts").hidden = !counts;
+  at("no-counts").textContent = found.no_counts;
   if (counts) columns(at("counts"), found.labels, counts);
   given.changed();
 };

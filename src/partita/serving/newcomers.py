@@ -1,0 +1,44 @@
+"""How do clients that came later outlast a server? Each is a folder of exported models, below one folder for a run."""
+
+from collections.abc import Collection
+from pathlib import Path
+
+from ..errors import PartitaError
+from ..prediction.model import ClientModel
+from ..runs.stored import StoredRun
+from .artefact import Artefact, read_card
+from .files import file_names
+from .loaded import LoadedRun
+from .onboard import Newcomer, write_newcomer
+
+
+def kept_newcomers(folder: Path, run: StoredRun) -> dict[str, Path]:
+    """The folder of each client that was kept, by its name. One of another run is an error."""
+    record = run.record
+    wanted = (record.started, record.seed, record.fingerprint)
+    found: dict[str, Path] = {}
+    # What is being written has a name that begins with a dot.
+    for place in sorted(each for each in folder.glob("*") if each.is_dir() and not each.name.startswith(".")):
+        card = read_card(place)
+        try:
+            told = (card["run"]["started"], card["run"]["seed"], card["data"]["fingerprint"])
+            clients = list(card["clients"])
+        except (KeyError, TypeError) as problem:
+            raise PartitaError(f"{place}: the card is damaged: {problem!r}. Remove this folder.") from problem
+        if told != wanted:
+            raise PartitaError(f"{place} holds a client of another run. Give --keep another folder.")
+        found |= dict.fromkeys(clients, place)
+    return found
+
+
+def keep_newcomer(run: LoadedRun, newcomer: Newcomer, folder: Path, others: Collection[str]) -> Path:
+    """Write a client beside `others`; its folder appears when all is written."""
+    name = newcomer.exported.name
+    return write_newcomer(run, newcomer, folder / file_names([*others, name])[name])
+
+
+def load_newcomer(run: LoadedRun, folder: Path, client: str) -> ClientModel:
+    """The model of a client that was kept."""
+    algorithm = run.population.algorithm
+    kept = Artefact(folder, read_card(folder), run.experiment.model, algorithm if algorithm.predict else None)
+    return kept.model(client)

@@ -373,7 +373,7 @@ def test_a_bar_on_a_terminal() -> None:
     assert running.returncode == 0
     assert "1/1" in shown
     assert "\x1b[" in shown
-    assert "1 of 1 rounds" in out
+    assert "1 of 1 round," in out
     assert not CONTROL.search(out), "the result itself goes elsewhere"
 
 
@@ -408,7 +408,7 @@ def test_a_run_is_kept_and_shown(ask: Ask, own_folder: Path) -> None:
     assert "partita show mine" in made.err
     shown = ask("show", "mine")
     assert "fedper, 3 clients of digits: done" in shown.out
-    assert "1 of 1 rounds" in shown.out
+    assert "1 of 1 round," in shown.out
     told = json.loads(ask("show", "mine", "--json").out)
     assert (told["done"], told["status"], told["label"]) == (1, "done", "fedper")
     assert told["environment"]["packages"]["torch"]

@@ -31,6 +31,7 @@ from partita.core.samples import Preparation, Samples
 from partita.data.federation import Federation
 from partita.engine import eligibility, fast
 from partita.errors import PartitaError
+from partita.evaluation import outcomes
 from partita.evaluation.analyses.finetuning import finetuning
 from partita.evaluation.analyses.guard import guard
 from partita.evaluation.analyses.similarity import similarity
@@ -101,6 +102,7 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(fast, "verified", lambda phase, case, wanted, run: wanted)
     monkeypatch.setattr(experiment, "need_device", lambda name: None)
     # Fake tensors have no values to look at.
+    monkeypatch.setattr(outcomes, "_listed", lambda batches: [1.0 for batch in batches for _ in batch])
     monkeypatch.setattr(setup, "unanswerable", lambda data, tested: [])
     # Torch also logs what it raises.
     logging.disable(logging.CRITICAL)

@@ -71,7 +71,7 @@ def test_answers_are_those_that_the_score_counts(kept: partita.Run) -> None:
         assert {(each.round, each.variant) for each in run.outcomes} == {(3, run.record.variant)}
         for client, record in run.tested().items():
             counts, right = run.outcomes_by_client()[client].numbers
-            assert (counts.sum(), right.sum()) == (record.count, record.correct)
+            assert (sum(counts), sum(right)) == (record.count, record.correct)
 
 
 def test_intervals_are_of_the_models_answers(kept: partita.Run) -> None:

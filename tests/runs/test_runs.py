@@ -111,6 +111,7 @@ COLUMNS = {
     "commits": ["stage", "round", "states", "checksum"],
     "states": ["stage", "client", "round", "parts"],
     "parts": ["stage", "client", "part", "bytes", "checksum"],
+    "outcomes": ["stage", "round", "client", "variant", "form", "samples", "values"],
     "analyses": ["name", "value", "checksum"],
     "division": ["manifest", "checksum"],
 }

@@ -4,11 +4,8 @@ import math
 from collections.abc import Sequence
 from statistics import fmean, stdev
 
-import numpy as np
-import numpy.typing as npt
-
 Interval = tuple[float, float]
-Numbers = npt.NDArray[np.float64]
+Numbers = Sequence[float]
 
 LEVEL = 0.95
 QUANTILE = 1.959964
@@ -73,28 +70,28 @@ def exact_test(better: int, worse: int) -> float:
 
 def paired_ratios(counts: Numbers, differences: Numbers) -> Interval | None:
     """Of the sum of differences over the sum of counts, by the spread of whole samples (sentences) and Student's t."""
-    size, total = len(counts), float(counts.sum())
+    size, total = len(counts), math.fsum(counts)
     if size < 2 or total == 0:
         return None
-    change = float(differences.sum()) / total
-    return _around(change, (differences - change * counts) * (size / total))
+    change = math.fsum(differences) / total
+    each = zip(counts, differences, strict=True)
+    return _around(change, [(difference - change * count) * (size / total) for count, difference in each])
 
 
 def paired_errors(own: Numbers, other: Numbers) -> Interval | None:
     """Of how much smaller the first RMSE is, from squared errors on the same samples: the delta method, Student's t."""
     if len(own) < 2:
         return None
-    roots = [math.sqrt(float(squares.mean())) for squares in (own, other)]
+    own_root, other_root = (math.sqrt(fmean(squares)) for squares in (own, other))
     # Where an error is 0 throughout, so is its part.
-    own_part, other_part = (
-        squares / (2 * root) if root else squares for squares, root in zip((own, other), roots, strict=True)
-    )
-    return _around(roots[1] - roots[0], other_part - own_part)
+    own_scale, other_scale = (2 * root or 1.0 for root in (own_root, other_root))
+    parts = [others / other_scale - mine / own_scale for mine, others in zip(own, other, strict=True)]
+    return _around(other_root - own_root, parts)
 
 
 def _around(middle: float, parts: Numbers) -> Interval:
     """An interval for a mean of such parts, one of each sample."""
-    half = student_quantile(len(parts) - 1) * float(parts.std(ddof=1)) / math.sqrt(len(parts))
+    half = half_width(parts) or 0.0
     return middle - half, middle + half
 
 

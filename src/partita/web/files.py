@@ -9,8 +9,8 @@ from ..report.page import script_hash
 
 # The page opens reports from memory, and what it opens so is held to its policy: their one script is allowed too.
 POLICY = (
-    f"default-src 'none'; script-src 'self' '{script_hash()}'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    f"default-src 'none'; script-src 'self' '{script_hash()}'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 SAFE = {"Content-Security-Policy": POLICY, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
 PAGE = {

@@ -14,6 +14,7 @@ from partita.core.optimizers import OPTIMIZERS, SGD, Optimizer, adagrad, adam, c
 from partita.core.schedules import exponential
 from partita.core.selectors import HEAD, WEIGHTS, where
 from partita.core.task import Task
+from partita.errors import PartitaError
 from partita.randomness import Moment
 from partita.tensors import Tensors
 from toys import small_network
@@ -229,3 +230,8 @@ def test_factors_by_layer_are_computed_anew(recompute: str, times: int) -> None:
         params, state = optimizer.update(params, gradient, state, Moment(epoch=epoch, step=step), SMALL.network)
     assert len(asked) == times
     assert_close(params, follow(SGD(0.05), SMALL.weights, gradients))
+
+
+def test_a_second_moment_that_does_not_begin_at_zero_has_no_bias_to_correct() -> None:
+    with pytest.raises(PartitaError, match=r"begin at 0, not at 1e-06. Set bias_correction to false"):
+        adam(0.1, second_moment=1e-6)

@@ -67,6 +67,8 @@ def flayer(
         share = tensors[ACCURACY] if trust is None else trust
         blended: Tensors = {}
         for name, tensor in only(tensors, on.view.place(head)(client.task.network, frozenset(tensors))).items():
+            if network_name(name) not in client.received:
+                continue  # Counters, frozen tensors, and running statistics where each client has its own.
             own = client.own.get(name)
             # Where the method keeps its own, the received one; where it made another, that.
             other = client.received[network_name(name)] if tensor is own else tensor
@@ -74,6 +76,9 @@ def flayer(
                 own = client.initial[name]
             blended[name] = other if own is None else share * own + (1 - share) * other
         return tensors | blended
+
+    def start(tensors: Tensors, client: Client) -> Tensors:
+        return blend_head(on.start(tensors, client), client)
 
     def remember_start(tensors: Tensors, client: Client) -> Tensors:
         """Changes are measured from here."""
@@ -112,13 +117,14 @@ def flayer(
 
     training = tuple(map(layerwise, on.phases))
     at, trains = next((i, s) for i, s in enumerate(on.phases) if isinstance(s, Phase) and s.view == on.view)
-    initialise: tuple[Stage, ...] = (blend_head,) if agg != "none" else ()
+    blends = agg != "none"
+    initialise: tuple[Stage, ...] = (blend_head,) if blends and on.mixed else ()
     if warmup_epochs:
         rate = trains.optimizer.lr * (head_rate if official else 1.0)
         first = 1.0 if first_head_rate is None else trains.optimizer.lr * first_head_rate / rate
         warm_up = SGD(rate, schedule=Schedule(f"first:{first:g}", lambda t, rounds: first if t == 0 else 1.0))
         initialise += (Phase(on.view.place(head), warm_up, epochs=warmup_epochs, view=on.view),)
-    initialise_training = (*initialise, remember_start) if mask else initialise
+    initialise_training = (*initialise, remember_start) if mask and initialise else initialise
     note: tuple[Stage, ...] = (note_accuracy,) if agg == "accuracy" else ()
     before_training, after_training = (note, ()) if official else ((), note)
     return replace(
@@ -126,6 +132,7 @@ def flayer(
         shared=on.shared | head,
         keep=(~on.shared if on.keep is None else on.keep) | on.view.place(head) | below("flayer/"),
         expand=lambda client: on.expand(client) | {ACCURACY: _zero_like(client)},
+        start=start if blends and not on.mixed else on.start,
         phases=(*training[:at], *initialise_training, *before_training, *training[at:], *after_training),
         absent=(*initialise, *note) if everyone else on.absent,
         finetune=(*on.finetune, *initialise) if on.mixed else (*initialise, *on.finetune),

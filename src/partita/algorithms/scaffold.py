@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 
@@ -13,15 +14,22 @@ from ..core.optimizers import SGD
 from ..core.phases import Phase
 from ..core.samples import Samples
 from ..core.selectors import NETWORK, below
-from ..core.server import Aggregation, Mean, Update
+from ..core.server import Aggregation, Mean, Update, weight_of
 from ..randomness import Moment
 from ..signatures import Length, Rate, configurable
 from ..tensors import Tensors, only, under
 
 
 @configurable
-def scaffold(*, epochs: Length = 1, optimizer: SGD = SGD(0.1), server_lr: Rate = 1.0) -> Algorithm:
-    """Correct every step by the difference of the server's and the client's control variates."""
+def scaffold(
+    *, epochs: Length = 1, optimizer: SGD = SGD(0.1), server_lr: Rate = 1.0,
+    weights: Literal["uniform", "samples"] = "uniform",
+) -> Algorithm:  # fmt: skip
+    """Correct every step by the difference of the server's and the client's control variates.
+
+    The paper's clients count alike. With `weights="samples"` a client counts by its training samples, both in the mean
+    of the models and in the server's control variate, which stays the mean of all clients' in these weights.
+    """
     train = Phase(NETWORK, optimizer, epochs=epochs, gradient=Corrected())
 
     def renew_control(tensors: Tensors, client: Client) -> Tensors:
@@ -41,7 +49,7 @@ def scaffold(*, epochs: Length = 1, optimizer: SGD = SGD(0.1), server_lr: Rate =
         expand=_with_controls,
         phases=(train, renew_control),
         upload=_weights_and_control_change,
-        server=ScaffoldServer(server_lr),
+        server=ScaffoldServer(server_lr, weights),
     )
 
 
@@ -60,21 +68,25 @@ class Corrected:
 
 @dataclass(frozen=True)
 class ScaffoldServer:
-    """Averages the weights; the control variate moves by the participating share of the population."""
+    """Averages the weights; the control variate moves by the participating share of the population.
+
+    x <- x + lr sum_S w_i (y_i - x) / sum_S w_i, and c <- c + sum_S w_i (c_i' - c_i) / sum_all w_i, for S who take part.
+    """
 
     lr: float
+    weights: Literal["uniform", "samples"] = "uniform"
     sees_single_models: bool = False
 
     def init(self, shared: Tensors, sizes: Sequence[int]) -> Tensors:
-        return shared | {"server/population": torch.tensor(len(sizes))}
+        return shared | {"server/population": torch.tensor(len(sizes) if self.weights == "uniform" else sum(sizes))}
 
     def download(self, state: Tensors, client: int, moment: Moment) -> Tensors:
         return Aggregation().download(state, client, moment)
 
     def aggregate(self, state: Tensors, updates: Sequence[Update], moment: Moment, network: Network) -> Tensors:
-        share = len(updates) / int(state["server/population"])
+        share = sum(weight_of(update, self.weights) for update in updates) / int(state["server/population"])
         optimizer = SGD(1.0, rates=((NETWORK, self.lr), (below("control/"), share)))
-        return Aggregation(Mean("uniform"), optimizer=optimizer).aggregate(state, updates, moment, network)
+        return Aggregation(Mean(self.weights), optimizer=optimizer).aggregate(state, updates, moment, network)
 
 
 def _with_controls(client: Client) -> Tensors:

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Annotated, Protocol
 
-from ..signatures import Positive, Rate, Strength, check_fields
+from ..signatures import Positive, Rate, Strength, above, check_fields
 from ..tensors import Tensors, only, prefixed
 from .samples import Samples
 
+Difference = Annotated[float, above(0)]
+"""How far from a point gradients are taken, to estimate how they change there."""
 GradientAt = Callable[[Tensors, Samples], Tensors]
 """The gradient of the loss at some values of the trained tensors, on a batch."""
 
@@ -52,6 +54,26 @@ class Meta:
         self, gradient_at: GradientAt, trained: Tensors, batches: Sequence[Samples], tensors: Tensors
     ) -> tuple[Tensors, Tensors]:
         return gradient_at(descend(trained, gradient_at(trained, batches[0]), self.alpha), batches[1]), {}
+
+
+@dataclass(frozen=True)
+class HessianFree:
+    """Meta-gradient (I - alpha H) v: v as in `Meta`, H v by a central difference of gradients on a third batch."""
+
+    alpha: Rate
+    delta: Difference
+    batches: int = 3
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def __call__(
+        self, gradient_at: GradientAt, trained: Tensors, batches: Sequence[Samples], tensors: Tensors
+    ) -> tuple[Tensors, Tensors]:
+        outer, _ = Meta(self.alpha)(gradient_at, trained, batches, tensors)
+        ahead, behind = (gradient_at(descend(trained, outer, step), batches[2]) for step in (-self.delta, self.delta))
+        curvature = {name: (ahead[name] - behind[name]) / (2 * self.delta) for name in outer}
+        return descend(outer, curvature, self.alpha), {}
 
 
 @dataclass(frozen=True)

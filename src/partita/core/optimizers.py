@@ -147,12 +147,21 @@ class Adaptive:
     epsilon: Epsilon = 1e-8
     bias_correction: bool = True
     schedule: Schedule = CONSTANT
+    second_moment: Strength = 0.0
+    """Where the second moment begins: v before the first round, in Reddi's algorithm epsilon squared or more."""
 
     def __post_init__(self) -> None:
         check_fields(self)
+        if self.second_moment and self.bias_correction:
+            raise PartitaError(
+                f"The correction of the bias is for moments that begin at 0, not at {self.second_moment:g}. "
+                "Set bias_correction to false, or leave second_moment at 0."
+            )
 
     def init(self, params: Tensors) -> Tensors:
-        return zeros("first/", params) | zeros("second/", params) | {"count": torch.zeros((), dtype=torch.float64)}
+        second = {name: torch.full_like(tensor, self.second_moment) for name, tensor in params.items()}
+        count = torch.zeros((), dtype=torch.float64)
+        return zeros("first/", params) | prefixed("second/", second) | {"count": count}
 
     def update(
         self, params: Tensors, gradients: Tensors, state: Tensors, moment: Moment, network: Network
@@ -186,25 +195,66 @@ def adam(
     epsilon: Epsilon = 1e-8,
     bias_correction: bool = True,
     schedule: Schedule = CONSTANT,
+    second_moment: Strength = 0.0,
 ) -> Adaptive:
-    """Adam as torch's; Reddi's FedAdam is without bias correction, with beta2 0.99 and epsilon 1e-3."""
-    return Adaptive(lr, beta1=beta1, beta2=beta2, epsilon=epsilon, bias_correction=bias_correction, schedule=schedule)
+    """Adam as torch's.
 
-
-@checked
-def yogi(
-    lr: Rate, *, beta1: Momentum = 0.9, beta2: Momentum = 0.99, epsilon: Epsilon = 1e-3, schedule: Schedule = CONSTANT
-) -> Adaptive:
-    """FedYogi's: the second moment moves by at most the squared gradient."""
+    Reddi's FedAdam is without bias correction, with beta2 0.99, epsilon (tau) 1e-3, and a second moment that begins at
+    tau squared: `second_moment=1e-6`.
+    """
     return Adaptive(
-        lr, second="yogi", beta1=beta1, beta2=beta2, epsilon=epsilon, bias_correction=False, schedule=schedule
+        lr,
+        beta1=beta1,
+        beta2=beta2,
+        epsilon=epsilon,
+        bias_correction=bias_correction,
+        schedule=schedule,
+        second_moment=second_moment,
     )
 
 
 @checked
-def adagrad(lr: Rate, *, beta1: Momentum = 0.0, epsilon: Epsilon = 1e-3, schedule: Schedule = CONSTANT) -> Adaptive:
+def yogi(
+    lr: Rate,
+    *,
+    beta1: Momentum = 0.9,
+    beta2: Momentum = 0.99,
+    epsilon: Epsilon = 1e-3,
+    schedule: Schedule = CONSTANT,
+    second_moment: Strength = 0.0,
+) -> Adaptive:
+    """FedYogi's: the second moment moves by at most the squared gradient."""
+    return Adaptive(
+        lr,
+        second="yogi",
+        beta1=beta1,
+        beta2=beta2,
+        epsilon=epsilon,
+        bias_correction=False,
+        schedule=schedule,
+        second_moment=second_moment,
+    )
+
+
+@checked
+def adagrad(
+    lr: Rate,
+    *,
+    beta1: Momentum = 0.0,
+    epsilon: Epsilon = 1e-3,
+    schedule: Schedule = CONSTANT,
+    second_moment: Strength = 0.0,
+) -> Adaptive:
     """FedAdagrad's: the second moment is the sum of squared gradients."""
-    return Adaptive(lr, second="adagrad", beta1=beta1, epsilon=epsilon, bias_correction=False, schedule=schedule)
+    return Adaptive(
+        lr,
+        second="adagrad",
+        beta1=beta1,
+        epsilon=epsilon,
+        bias_correction=False,
+        schedule=schedule,
+        second_moment=second_moment,
+    )
 
 
 OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {"sgd": SGD, "adam": adam, "yogi": yogi, "adagrad": adagrad}

@@ -13,16 +13,19 @@ from . import (
     estimate,
     evaluate,
     export,
+    federate,
     guard,
     inform,
     node,
     onboard,
     options,
     predict,
+    recipe,
     report,
     run,
     serve,
     show,
+    sweep,
     terminal,
     verify,
 )
@@ -40,6 +43,8 @@ node_app = typer.Typer(help="A site that takes part in a real federation.", no_a
 app.add_typer(node_app, name="node")
 federate_app = typer.Typer(help="A real federation: sites that keep their data.", no_args_is_help=True)
 app.add_typer(federate_app, name="federate")
+recipe_app = typer.Typer(help="The experiments of papers, run again.", no_args_is_help=True)
+app.add_typer(recipe_app, name="recipe")
 
 
 @app.callback()
@@ -53,6 +58,7 @@ def common(
 
 app.command()(run.run)
 app.command()(run.resume)
+app.command()(sweep.sweep)
 app.command()(show.show)
 app.command("runs")(show.list_runs)
 app.command()(export.export)
@@ -74,14 +80,16 @@ data_app.command("split")(data.data_split)
 node_app.command("run")(node.run)
 node_app.command("approve")(node.approve)
 node_app.command("log")(node.log)
-
-
-@federate_app.callback()
-def federate() -> None:
-    """A real federation: sites that keep their data."""
+recipe_app.command("list")(recipe.list_recipes)
+recipe_app.command("show")(recipe.show_recipe)
+recipe_app.command("run")(recipe.run)
+recipe_app.command("check")(recipe.check)
+recipe_app.command("page")(recipe.page)
 
 
 federate_app.command("plan")(node.plan)
+federate_app.command("server")(federate.server)
+federate_app.command("up")(federate.up)
 
 
 def main() -> None:

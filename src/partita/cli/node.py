@@ -3,13 +3,16 @@
 import datetime
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..errors import PartitaError
 from . import terminal
 from .options import AsJson, ExperimentFile, Overrides, Trust, file_and_changes, use_one_thread
+
+if TYPE_CHECKING:
+    from ..deploy.plan import Plan
 
 NodeFile = Annotated[Path, typer.Argument(metavar="NODE.toml", help="The site's own file.")]
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN.json", help="A plan, made by: partita federate plan")]
@@ -50,10 +53,9 @@ def approve(
     """
     from ..deploy.gate import write_approvals
     from ..deploy.node import APPROVALS, Node
-    from ..deploy.plan import Plan
 
     site = Node.read(node)
-    shown = Plan.read(_text(plan))
+    shown = plan_of(plan)
     shown.number_of(site.settings.name)
     print(json.dumps({"hash": shown.hash, **json.loads(shown.text)}, indent=1))
     if not yes and not typer.confirm("Take the approval back?" if revoke else "Approve this plan?"):
@@ -122,8 +124,12 @@ def run(node: NodeFile) -> None:
         serve(listener, opened.answer)
 
 
-def _text(path: Path) -> str:
+def plan_of(path: Path) -> "Plan":
+    """The plan in a file."""
+    from ..deploy.plan import Plan
+
     try:
-        return path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as problem:
         raise PartitaError(f"Cannot read {path}: {problem}.") from problem
+    return Plan.read(text)

@@ -25,8 +25,8 @@ from .replies import checked_records, checked_update, need_size
 
 RECEIPT = "receipt/round"
 KINDS: dict[type[Job], Kind] = {Train: "train", StayAway: "stay_away", Evaluate: "evaluate"}
-Exchange = Callable[[Mapping[int, bytes], float], Iterable[tuple[int, bytes]]]
-"""Brings orders to sites and their replies back, in any order, for at most so many seconds."""
+Exchange = Callable[[Mapping[int, bytes], float], Iterable[tuple[int, bytes | PartitaError]]]
+"""Brings orders to sites and their replies back, or why there is none, in any order, for at most so many seconds."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,8 @@ def introduced(plan: Plan, exchange: Exchange, limits: Limits) -> Federation:
     order = Order("introduce", plan.text).write()
     said: dict[int, Mapping[str, int]] = {}
     for number, message in exchange(dict.fromkeys(range(len(plan.sites)), order), limits.seconds):
+        if isinstance(message, PartitaError):
+            raise PartitaError(f"Site {plan.sites[number]} cannot be asked: {message}.")
         reply = Reply.read(message)
         if reply.refused:
             raise PartitaError(f"Site {plan.sites[number]} refuses the plan: {reply.refused}")
@@ -102,6 +104,9 @@ class Sites:
                 # Late, or answered before: the site is told by what it is asked to go on from.
                 continue
             left.discard(number)
+            if isinstance(message, PartitaError):
+                yield self._rejected(setup, number, asked[number], str(message))
+                continue
             try:
                 result = asked[number].result(setup, message, self.plan.hash, self.limits.norm)
             except PartitaError as problem:

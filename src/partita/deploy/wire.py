@@ -21,12 +21,22 @@ PATIENCE = 30.0
 def ask(path: Path, message: bytes) -> bytes:
     """The answer of the site that listens at a path."""
     try:
-        with closing(socket.socket(socket.AF_UNIX)) as connection:
-            connection.connect(str(path))
-            _send(connection, message)
-            return _receive(connection)
+        with closing(connected(path)) as connection:
+            send(connection, message)
+            return receive(connection)
     except (OSError, EOFError) as problem:
         raise PartitaError(f"No site answers at {path} ({problem}). Start it with: partita node run FILE") from problem
+
+
+def connected(path: Path) -> socket.socket:
+    """A connection with the process that listens at a path."""
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.connect(str(path))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 @contextmanager
@@ -59,17 +69,18 @@ def serve(listener: socket.socket, answer: Callable[[bytes], bytes]) -> None:
         connection, _ = listener.accept()
         with closing(connection), suppress(OSError, EOFError):
             connection.settimeout(PATIENCE)
-            message = _receive(connection)
+            message = receive(connection)
             connection.settimeout(None)
-            _send(connection, answer(message))
+            send(connection, answer(message))
 
 
-def _send(connection: socket.socket, message: bytes) -> None:
+def send(connection: socket.socket, message: bytes) -> None:
+    """A message with its length before it."""
     connection.sendall(len(message).to_bytes(LENGTH, "little"))
     connection.sendall(message)
 
 
-def _receive(connection: socket.socket) -> bytes:
+def receive(connection: socket.socket) -> bytes:
     length = int.from_bytes(_exactly(connection, LENGTH), "little")
     if length > MOST:
         raise EOFError(f"a message of {length} bytes")

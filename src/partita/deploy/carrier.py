@@ -1,0 +1,83 @@
+"""How does the server's process give orders to the app that brings them to sites? Over a Unix socket.
+
+The app may end at any time, with the SuperLink or by itself. Then another one is started, and gets the orders that are
+not answered yet: a site that is asked the same twice does the same twice.
+"""
+
+import json
+import socket
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+
+from ..errors import PartitaError
+from .wire import receive, send
+
+PATIENCE = 60.0
+"""Seconds in which an app that was started must be there."""
+GRACE = 30.0
+"""Seconds beyond the deadline after which an app that says nothing counts as gone."""
+PAUSE = 2.0
+"""Seconds before another attempt to start an app."""
+
+
+class Carrier:
+    """An `Exchange` with the sites of a plan."""
+
+    def __init__(self, sites: Sequence[str], listener: socket.socket, start: Callable[[], None]) -> None:
+        """`start` has an app started, which then connects to the listener."""
+        self._sites, self._listener, self._start = sites, listener, start
+        self._connection: socket.socket | None = None
+        self._served = False
+
+    def __call__(
+        self, orders: Mapping[int, bytes], seconds: float
+    ) -> Generator[tuple[int, bytes | PartitaError], None, None]:
+        left, end = dict(orders), time.monotonic() + seconds
+        while left and (rest := end - time.monotonic()) > 0:
+            try:
+                for number, reply in self._through(self._connected(), left, rest):
+                    del left[number]
+                    yield number, reply
+                return
+            except GeneratorExit:
+                # What still comes is of no use to anybody.
+                self.close()
+                raise
+            except (EOFError, OSError):
+                self.close()
+            except PartitaError:
+                if not self._served:
+                    raise
+                time.sleep(min(PAUSE, max(0.0, end - time.monotonic())))
+
+    def close(self) -> None:
+        """The app ends when nobody is there any more."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _connected(self) -> socket.socket:
+        if self._connection is None:
+            self._start()
+            self._listener.settimeout(PATIENCE)
+            try:
+                self._connection, _ = self._listener.accept()
+            except TimeoutError:
+                raise PartitaError(
+                    f"The SuperLink took the run, but its app was not there within {PATIENCE:g} s. See the log of the "
+                    "SuperLink: it must run on this machine, with partita[flower] installed."
+                ) from None
+            self._served = True
+        return self._connection
+
+    def _through(
+        self, connection: socket.socket, orders: Mapping[int, bytes], seconds: float
+    ) -> Iterator[tuple[int, bytes | PartitaError]]:
+        numbers = {self._sites[number]: number for number in orders}
+        connection.settimeout(seconds + GRACE)
+        send(connection, json.dumps({"seconds": seconds, "sites": list(numbers)}).encode())
+        for order in orders.values():
+            send(connection, order)
+        while said := json.loads(receive(connection)):
+            reply, problem = receive(connection), said["problem"]
+            yield numbers.pop(said["site"]), PartitaError(problem) if problem else reply

@@ -1,0 +1,89 @@
+"""Which certificates and keys does a federation need? One of the SuperLink, for TLS, and a key of each site.
+
+Those made here are for a trial on one machine: whoever can read the folder can be any of them.
+"""
+
+import datetime
+import ipaddress
+import os
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+AUTHORITY, CERTIFICATE, KEY = "authority.crt", "superlink.crt", "superlink.key"
+DAYS = 30
+"""So long certificates hold."""
+
+
+def make_certificates(folder: Path) -> None:
+    """An authority, whose own key is not kept, and the certificate of a SuperLink on this machine."""
+    secret = ec.generate_private_key(ec.SECP384R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Partita trial")])
+    authority = (
+        _builder(name, name, secret.public_key())
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signing=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(secret.public_key()), critical=False)
+        .sign(secret, hashes.SHA256())
+    )
+    key = ec.generate_private_key(ec.SECP384R1())
+    names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    certificate = (
+        _builder(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")]), name, key.public_key())
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signing=False), critical=True)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(secret.public_key()), critical=False)
+        .sign(secret, hashes.SHA256())
+    )
+    _write(folder / AUTHORITY, authority.public_bytes(serialization.Encoding.PEM))
+    _write(folder / CERTIFICATE, certificate.public_bytes(serialization.Encoding.PEM))
+    _write(folder / KEY, _private(key, serialization.PrivateFormat.PKCS8))
+
+
+def make_key(path: Path) -> Path:
+    """A site's key; returns the file with its public half, beside it."""
+    key = ec.generate_private_key(ec.SECP384R1())
+    public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    _write(path, _private(key, serialization.PrivateFormat.OpenSSH))
+    _write(path.with_suffix(".pub"), public)
+    return path.with_suffix(".pub")
+
+
+def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+    now = datetime.datetime.now(datetime.timezone.utc)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(minutes=5))
+        .not_valid_after(now + datetime.timedelta(days=DAYS))
+    )
+
+
+def _usage(*, signing: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signing,
+        key_cert_sign=signing,
+        crl_sign=signing,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _private(key: ec.EllipticCurvePrivateKey, form: serialization.PrivateFormat) -> bytes:
+    return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
+
+
+def _write(path: Path, content: bytes) -> None:
+    with open(os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:
+        file.write(content)

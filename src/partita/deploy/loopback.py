@@ -1,0 +1,142 @@
+"""How is a federation tried on one machine? With all its processes, over loopback, with TLS and a key for each site.
+
+A folder holds what elsewhere is on several machines: `superlink` and `sites/NUMBER`, with the log of each process.
+Started again in the same folder, sites have their personal parts still.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
+
+from ..errors import PartitaError
+from ..extras import optional
+from .gate import write_approvals
+from .node import APPROVALS, SOCKET
+from .plan import Plan
+from .superlink import SuperLink, environment, program
+
+HOST = "127.0.0.1"
+PATIENCE = 120.0
+"""Seconds in which a process must be ready."""
+
+
+@contextmanager
+def loopback(plan: Plan, data: Mapping[str, object], folder: Path, port: int = 0) -> Iterator[SuperLink]:
+    """A SuperLink and all sites of a plan, each with its client of the data; they end with the block."""
+    certificates = optional("partita.deploy.certificates", "partita[flower]")
+    command, node_command = program("flower-superlink"), program("flower-supernode")
+    # Processes work in folders of their own.
+    folder = folder.absolute()
+    home = folder / "superlink"
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    address = f"{HOST}:{port or free_port()}"
+    _need_free(address)
+    certificates.make_certificates(home)
+    # All that must last is in the run and at the sites.
+    for old in home.glob("link.db*"):
+        old.unlink()
+    with ExitStack() as stack:
+        arguments = [
+            *("--host", HOST, "--port", address.rpartition(":")[2], "--database", str(home / "link.db")),
+            *("--ssl-certfile", str(home / certificates.CERTIFICATE), "--ssl-keyfile", str(home / certificates.KEY)),
+            *("--ssl-ca-certfile", str(home / certificates.AUTHORITY), "--enable-supernode-auth"),
+            "--disable-runtime-dependency-installation",
+        ]
+        link = stack.enter_context(_process([command, *arguments], home))
+        sites = [_site(plan, number, data, folder) for number in range(len(plan.sites))]
+        running = [
+            stack.enter_context(_process([sys.executable, "-m", "partita", "node", "run", "node.toml"], site))
+            for site in sites
+        ]
+        _wait(link, home, lambda: not _is_free(address))
+        superlink = SuperLink(address, home / certificates.AUTHORITY)
+
+        def register(number: int) -> None:
+            superlink.register(certificates.make_key(sites[number] / "key"), plan.sites[number])
+
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(register, range(len(sites))))
+        for site, process in zip(sites, running, strict=True):
+            _wait(process, site, (site / SOCKET).exists)
+            arguments = [
+                *("--superlink", address, "--root-certificates", str(superlink.certificate)),
+                *("--auth-supernode-private-key", str(site / "key"), "--host", HOST, "--port", str(free_port())),
+                *("--node-config", f"socket='{(site / SOCKET).absolute()}'"),
+            ]
+            (site / "flower").mkdir(exist_ok=True, mode=0o700)
+            stack.enter_context(_process([node_command, *arguments], site / "flower"))
+        yield superlink
+
+
+def free_port() -> int:
+    """One that nobody listens at now."""
+    with closing(socket.socket()) as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
+
+
+def _site(plan: Plan, number: int, data: Mapping[str, object], folder: Path) -> Path:
+    """The folder of a site, with its file and its approval of the plan."""
+    site = folder / "sites" / str(number)
+    site.mkdir(parents=True, exist_ok=True, mode=0o700)
+    file = {"name": plan.sites[number], "client": plan.sites[number], "data": data}
+    (site / "node.toml").write_text("".join(f"{key} = {_toml(value)}\n" for key, value in file.items()), "utf-8")
+    write_approvals(site / APPROVALS, {plan.hash: "by partita federate up"})
+    return site
+
+
+def _toml(value: object) -> str:
+    """A value as TOML has it in one line."""
+    if isinstance(value, Mapping):
+        pairs = (f"{json.dumps(key)} = {_toml(each)}" for key, each in value.items() if each is not None)
+        return "{ " + ", ".join(pairs) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return json.dumps(value)
+
+
+@contextmanager
+def _process(command: Sequence[str], folder: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    """A process with all that it starts, in a folder that has its log."""
+    with open(folder / "process.log", "ab") as log:
+        process = subprocess.Popen(
+            command, cwd=folder, env=environment(folder), stdout=log, stderr=log, start_new_session=True
+        )
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(5)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _wait(process: "subprocess.Popen[bytes]", folder: Path, ready: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not ready():
+        if process.poll() is not None or time.monotonic() > end:
+            lines = (folder / "process.log").read_text("utf-8", "replace").strip().splitlines()
+            raise PartitaError(f"A process of the federation did not start: {lines[-1] if lines else 'no word'}")
+        time.sleep(0.1)
+
+
+def _is_free(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    with closing(socket.socket()) as probe:
+        return probe.connect_ex((host, int(port))) != 0
+
+
+def _need_free(address: str) -> None:
+    if not _is_free(address):
+        raise PartitaError(f"Another process listens at {address}. End it, or choose another port: --port")

@@ -1,0 +1,113 @@
+"""How is Flower's SuperLink asked to do something? With Flower's own commands, in an environment of their own."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from ..errors import PartitaError
+from ..extras import optional
+
+PATIENCE = 120.0
+"""Seconds that a command may take."""
+APP = """
+[project]
+name = "partita"
+version = "{version}"
+[tool.flwr.app]
+publisher = "partita"
+[tool.flwr.app.components]
+serverapp = "partita.deploy.flower:server"
+clientapp = "partita.deploy.flower:client"
+[tool.flwr.app.config]
+socket = ""
+"""
+"""What travels in the place of an app: the names of two that are installed everywhere."""
+
+
+def program(name: str) -> str:
+    """The path of one of Flower's commands, that beside this interpreter first."""
+    optional("partita.deploy.flower", "partita[flower]")
+    found = shutil.which(name, path=_path())
+    if found is None:
+        raise PartitaError(f"Flower's command {name} is not on the path. Install it: pip install 'partita[flower]'")
+    return found
+
+
+def environment(home: Path) -> dict[str, str]:
+    """For Flower's processes: nothing is sent to its makers, nothing is installed, and its files are in `home`."""
+    return {
+        **os.environ,
+        "PATH": _path(),
+        "FLWR_HOME": str(home),
+        "FLWR_TELEMETRY_ENABLED": "0",
+        "FLWR_DISABLE_UPDATE_CHECK": "1",
+        "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+        "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1",
+    }
+
+
+@dataclass(frozen=True)
+class SuperLink:
+    """Where a SuperLink is, and the certificate that its own must be signed with."""
+
+    address: str
+    """Host and port."""
+    certificate: Path
+
+    def __post_init__(self) -> None:
+        if not self.certificate.is_file():
+            raise PartitaError(
+                f"There is no certificate {self.certificate}. Give that of the authority which signed the SuperLink's."
+            )
+
+    def start_app(self, socket: Path) -> None:
+        """Have the app started that brings orders from a socket of this machine to sites."""
+        with TemporaryDirectory() as place:
+            (Path(place) / "pyproject.toml").write_text(APP.format(version=version("partita")), encoding="utf-8")
+            self._ask("run", place, "partita", "-c", f"socket='{socket}'")
+
+    def register(self, public_key: Path, site: str) -> None:
+        """Let a site in under its name, with the key whose public half is in a file."""
+        self._ask("supernode", "register", str(public_key), "partita", "--name", site)
+
+    def _ask(self, *arguments: str) -> Mapping[str, Any]:
+        with TemporaryDirectory() as home:
+            named = {"address": self.address, "root-certificates": str(self.certificate.absolute())}
+            lines = ['[superlink]\ndefault = "partita"\n[superlink.partita]']
+            lines += [f"{key} = {json.dumps(value)}" for key, value in named.items()]
+            (Path(home) / "config.toml").write_text("\n".join(lines), encoding="utf-8")
+            try:
+                done = subprocess.run(
+                    [program("flwr"), *arguments, "--format", "json"],
+                    env=environment(Path(home)),
+                    capture_output=True,
+                    text=True,
+                    timeout=PATIENCE,
+                )
+            except subprocess.TimeoutExpired:
+                raise PartitaError(f"The SuperLink at {self.address} does not answer.") from None
+        answer = _json(done.stdout)
+        if answer is None or not answer.get("success"):
+            reason = (answer or {}).get("error-message") or (done.stderr or done.stdout).strip()[-500:]
+            raise PartitaError(f"The SuperLink at {self.address} did not do what was asked: {' '.join(reason.split())}")
+        return answer
+
+
+def _path() -> str:
+    return os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+
+
+def _json(text: str) -> dict[str, Any] | None:
+    try:
+        found = json.loads(text[text.index("{") :])
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None

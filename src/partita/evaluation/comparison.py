@@ -4,15 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from ..errors import PartitaError, unknown
 from .metric import DECIMALS
+from .resampling import RESAMPLES, Grid, Pair, grid, interval
 from .significance import holm, paired_test
 
-Scores = Mapping[tuple[int, int], float]
+Scores = Mapping[Pair, float]
 """One score for each (seed, client)."""
-Numbers = npt.NDArray[np.float64]
 
 FEW_SEEDS = 5
 """With fewer seeds than this, their own spread is hardly known."""
@@ -67,34 +66,12 @@ class Comparison:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class _Grid:
-    """Scores as an array (seeds, clients); missing ones are 0, and not `known`."""
-
-    values: Numbers
-    known: npt.NDArray[np.bool_]
-
-    @property
-    def mean(self) -> float:
-        return float(self.values.sum() / self.known.sum())
-
-    @property
-    def by_client(self) -> Numbers:
-        means: Numbers = self.values.sum(0) / self.known.sum(0)
-        return means
-
-    @property
-    def by_seed(self) -> Numbers:
-        means: Numbers = self.values.sum(1) / self.known.sum(1)
-        return means
-
-
 def compare(
     scores: Mapping[str, Scores],
     *,
     baseline: str,
     level: float = 0.95,
-    resamples: int = 2000,
+    resamples: int = RESAMPLES,
     seed: int = 0,
     tie: float = 0.0,
     lower_is_better: bool = False,
@@ -114,16 +91,22 @@ def compare(
     _check(scores, baseline, level, resamples, tie, name_of)
     pairs = {name: _common(scores, name, baseline, name_of) for name in scores if name != baseline}
     grids = {
-        name: _grid({pair: scores[name][pair] - scores[baseline][pair] for pair in common})
+        name: grid({pair: scores[name][pair] - scores[baseline][pair] for pair in common})
         for name, common in pairs.items()
     }
-    raw = {name: paired_test(grid.by_client) for name, grid in grids.items()}
+    raw = {name: paired_test(each.by_client) for name, each in grids.items()}
     corrected = dict(zip(raw, holm(list(raw.values())), strict=True))
     differences = tuple(
         _difference(
-            name, grid, _interval(grid, level, resamples, seed), tie, lower_is_better, raw[name], corrected[name]
+            name,
+            each,
+            interval(each, level=level, resamples=resamples, seed=seed),
+            tie,
+            lower_is_better,
+            raw[name],
+            corrected[name],
         )
-        for name, grid in grids.items()
+        for name, each in grids.items()
     )
     return Comparison(
         baseline=baseline,
@@ -131,7 +114,7 @@ def compare(
         lower_is_better=lower_is_better,
         methods=tuple(
             replace(
-                _method_scores(name, _grid(each)),
+                _method_scores(name, grid(each)),
                 marks=tuple((marks or {}).get(name, ())),
                 settings=(settings or {}).get(name, ""),
             )
@@ -166,9 +149,7 @@ def _check(
                 raise PartitaError(f"The score of {name!r} is {value} for client {name_of(client)} and seed {seed}.")
 
 
-def _common(
-    scores: Mapping[str, Scores], name: str, baseline: str, name_of: Callable[[int], str]
-) -> list[tuple[int, int]]:
+def _common(scores: Mapping[str, Scores], name: str, baseline: str, name_of: Callable[[int], str]) -> list[Pair]:
     both = sorted(scores[name].keys() & scores[baseline].keys())
     if both:
         return both
@@ -185,19 +166,8 @@ def _extent(scores: Scores, name_of: Callable[[int], str]) -> str:
     return f"seeds {', '.join(map(str, seeds))} with clients {shown}"
 
 
-def _grid(scores: Scores) -> _Grid:
-    seeds, clients = (sorted({pair[part] for pair in scores}) for part in (0, 1))
-    row, column = ({key: place for place, key in enumerate(keys)} for keys in (seeds, clients))
-    values = np.zeros((len(seeds), len(clients)))
-    known = np.zeros(values.shape, dtype=np.bool_)
-    for (seed, client), value in scores.items():
-        values[row[seed], column[client]] = value
-        known[row[seed], column[client]] = True
-    return _Grid(values, known)
-
-
-def _method_scores(name: str, grid: _Grid) -> MethodScores:
-    seeds, clients = grid.values.shape
+def _method_scores(name: str, grid: Grid) -> MethodScores:
+    seeds, clients = grid.sums.shape
     return MethodScores(
         method=name,
         mean=grid.mean,
@@ -208,25 +178,9 @@ def _method_scores(name: str, grid: _Grid) -> MethodScores:
     )
 
 
-def _interval(grid: _Grid, level: float, resamples: int, seed: int) -> tuple[float, float] | None:
-    """A bootstrap over seeds and clients: a pair counts as often as its seed was drawn times its client."""
-    if grid.known.sum() == 1:
-        return None
-    draw = np.random.default_rng(seed)
-    of_seeds, of_clients = (draw.multinomial(size, np.full(size, 1 / size), resamples) for size in grid.values.shape)
-    sums = ((of_seeds @ grid.values) * of_clients).sum(1)
-    counts = ((of_seeds @ grid.known) * of_clients).sum(1)
-    # Where pairs are missing, a draw may hit none at all.
-    means = sums[counts > 0] / counts[counts > 0]
-    if not len(means):
-        return None
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
-
-
 def _difference(
     name: str,
-    grid: _Grid,
+    grid: Grid,
     interval: tuple[float, float] | None,
     tie: float,
     lower_is_better: bool,
@@ -234,7 +188,7 @@ def _difference(
     corrected: float,
 ) -> Difference:
     gains = np.round(-grid.by_client if lower_is_better else grid.by_client, DECIMALS)
-    seeds, clients = grid.values.shape
+    seeds, clients = grid.sums.shape
     wins, losses = int((gains > tie).sum()), int((gains < -tie).sum())
     return Difference(
         method=name,
@@ -247,7 +201,7 @@ def _difference(
         corrected=corrected,
         seeds=seeds,
         clients=clients,
-        pairs=int(grid.known.sum()),
+        pairs=int(grid.weights.sum()),
     )
 
 
@@ -281,7 +235,7 @@ def _small(difference: Difference, level: float, compared: int) -> list[str]:
     return notes
 
 
-def _unpaired(scores: Mapping[str, Scores], baseline: str, pairs: Mapping[str, Sequence[tuple[int, int]]]) -> list[str]:
+def _unpaired(scores: Mapping[str, Scores], baseline: str, pairs: Mapping[str, Sequence[Pair]]) -> list[str]:
     return [
         f"{name}: compared on {len(common)} pairs of seed and client; "
         f"it has {len(scores[name])}, {baseline} has {len(scores[baseline])}"

@@ -1,0 +1,1 @@
+"""Experiments of papers as data: what was published, what is run here, and whether the two agree."""

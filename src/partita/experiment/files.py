@@ -82,6 +82,24 @@ def _override_(settings: dict[str, Any], override: str) -> None:
     inner[last] = trusted(_value(text))
 
 
+def values_of(text: str) -> list[str]:
+    """The texts of several values, between commas; those inside brackets, braces and quotes divide nothing.
+
+    >>> values_of("0.03,0.1"), values_of("fedavg, fedper"), values_of("[1, 2],[3]")
+    (['0.03', '0.1'], ['fedavg', 'fedper'], ['[1, 2]', '[3]'])
+    """
+    found, depth, quote = [""], 0, ""
+    for each in text:
+        if quote or each in "\"'":
+            quote = ("" if each == quote else quote) if quote else each
+        depth += (each in "[{(") - (each in "]})") if not quote else 0
+        if each == "," and not depth and not quote:
+            found.append("")
+        else:
+            found[-1] += each
+    return [each.strip() for each in found]
+
+
 def _value(text: str) -> object:
     try:
         return tomllib.loads(f"value = {text}")["value"]

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 import torch
@@ -324,11 +325,11 @@ def test_g16_masked_aggregation(dilute: bool, expected: list[float]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fraction", "expected"), [(0.5, [True, False, False, True]), (0.1, [False, False, False, True])]
+    ("fraction", "expected"), [("1/2", [True, False, False, True]), ("1/10", [False, False, False, True])]
 )
-def test_g17_top_fraction(fraction: float, expected: list[bool]) -> None:
+def test_g17_top_fraction(fraction: str, expected: list[bool]) -> None:
     """Of four changes the two largest are 0.3 and 0.4; a tenth of four is still one."""
-    assert top_fraction(torch.tensor([0.3, 0.1, 0.2, 0.4]), fraction).tolist() == expected
+    assert top_fraction(torch.tensor([0.3, 0.1, 0.2, 0.4]), Fraction(fraction)).tolist() == expected
 
 
 def server_steps(optimizer: Optimizer) -> list[float]:

@@ -1,4 +1,9 @@
-"""FLAYER's learning rates: a factor for each layer, by its depth and the norm of its gradient."""
+"""How fast does each layer learn in FLAYER? By a factor of its depth and of the norm of its gradient (equation 4).
+
+rate_i = rate (1 + ln(1 + 1 / |g_i|) i / L): i from 1 at the input, L layers, g_i the gradient of all parameters of
+layer i. The paper's t counts rounds, so that g_i is that of the round's first batch; `recompute` takes it anew in every
+epoch or step. 1e-8 is added to the norm, so that a gradient of zero has a rate.
+"""
 
 import math
 from collections.abc import Callable, Mapping
@@ -45,7 +50,7 @@ class Layerwise:
 
 
 def eq4(norm: float, position: float, epsilon: float = 1e-8) -> float:
-    """1 + ln(1 + 1 / norm) * position, position = i / L."""
+    """Equation 4 without the base rate: 1 + ln(1 + 1 / norm) * position, position = i / L."""
     return 1 + math.log1p(1 / (norm + epsilon)) * position
 
 

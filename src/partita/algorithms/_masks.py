@@ -1,6 +1,16 @@
-"""Which entries are sent? Those that changed most."""
+"""Which entries does a FLAYER client send? Those that changed most (equations 5 to 8).
+
+(5)     fraction_i = min(max(i / L, 0.1), 1): layer i of L, from 1 at the input; the last layer is sent whole
+(6)     change = |trained - begun|: `after` and `before` of the functions here
+(7)     the ceil(fraction_i n) largest changes of n, at least one; of equal ones the first
+(8)     a mask that is 1 there and 0 elsewhere
+
+n counts the entries of a tensor, or with `jointly` those of all parameters of the layer. Running statistics have no
+mask.
+"""
 
 import math
+from fractions import Fraction
 
 import torch
 from torch import Tensor
@@ -17,10 +27,14 @@ def largest(values: Tensor, count: int) -> Tensor:
     return mask.reshape(values.shape)
 
 
-def top_fraction(values: Tensor, fraction: float) -> Tensor:
-    """True at the largest fraction of the entries, rounded up, at least one."""
-    # A fraction such as 3/4 * 100 must not become 76 by a rounding error.
-    return largest(values, max(1, math.ceil(fraction * values.numel() - 1e-9)))
+def count_of(size: int, fraction: Fraction) -> int:
+    """The fraction of `size` entries, rounded up, at least one: exactly, also where `size` is many millions."""
+    return max(1, math.ceil(fraction * size))
+
+
+def top_fraction(values: Tensor, fraction: Fraction) -> Tensor:
+    """True at the largest fraction of the entries."""
+    return largest(values, count_of(values.numel(), fraction))
 
 
 def largest_changes(before: Tensors, after: Tensors, network: Network, *, jointly: bool = False) -> Tensors:
@@ -28,7 +42,7 @@ def largest_changes(before: Tensors, after: Tensors, network: Network, *, jointl
     masks: Tensors = {}
     names = {name for name in after if network_name(name) not in network.buffers}
     for i, unit in enumerate(network.units, 1):
-        fraction = min(max(i / len(network.units), 0.1), 1.0)
+        fraction = max(Fraction(i, len(network.units)), Fraction(1, 10))
         changes = {
             name: (after[name] - before[name]).abs() for name in after if name in names and network_name(name) in unit
         }

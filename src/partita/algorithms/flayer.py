@@ -1,4 +1,21 @@
-"""FLAYER. Chen et al., 2024, https://arxiv.org/abs/2412.07062"""
+"""FLAYER. Chen et al., 2024, https://arxiv.org/abs/2412.07062
+
+In round t client k receives theta_g, the weights after round t - 1. Layers count from 1 at the input to L, the last s
+of them are the head. Algorithm 1, with the place of each line here:
+
+(2)     begun = theta_g in layers 1 .. L - s, A theta_k + (1 - A) theta_g in the head      `blend_head`
+(3)     trained = begun - rate_i gradient_i, SGD over the batches of the local epochs      the phases of `on`
+(4)     rate_i = rate (1 + ln(1 + 1 / |g_i|) i / L)                                        `_layerwise.py`
+(5)     sent fraction of layer i = min(max(i / L, 0.1), 1)                                 `_masks.py`
+(6)     change = |trained - begun|                                                         `upload`, `remember_start`
+(7, 8)  mask_i = 1 at the largest changes of layer i                                       `_masks.py`
+(9)     sent = mask * trained                                                              `upload`
+line 12 theta_g = mean of what was sent, by samples, over those who sent an entry          `core/server.py`
+
+theta_k is the head that k trained when it last took part, before masking, and A is that model's accuracy
+(`note_accuracy`); A = 0 before k took part. The model that Algorithm 1 returns, and that `before_local` evaluates, is
+the begun one.
+"""
 
 from dataclasses import replace
 from typing import Annotated, Literal
@@ -63,7 +80,7 @@ def flayer(
     factors = official_factors(middle_rate, head_rate) if official else paper_factors(max_factor)
 
     def blend_head(tensors: Tensors, client: Client) -> Tensors:
-        """The head becomes accuracy * own + (1 - accuracy) * received (equation 2)."""
+        """Equation 2: the head becomes A * own + (1 - A) * received, running statistics too where they are shared."""
         share = tensors[ACCURACY] if trust is None else trust
         blended: Tensors = {}
         for name, tensor in only(tensors, on.view.place(head)(client.task.network, frozenset(tensors))).items():
@@ -81,11 +98,11 @@ def flayer(
         return blend_head(on.start(tensors, client), client)
 
     def remember_start(tensors: Tensors, client: Client) -> Tensors:
-        """Changes are measured from here."""
+        """Equation 6 measures changes from here where the head was trained (or mixed) since the start."""
         return tensors | prefixed(BEGAN, only(tensors, on.view.place(head)(client.task.network, frozenset(tensors))))
 
     def note_accuracy(tensors: Tensors, client: Client) -> Tensors:
-        """Note how well the model does on held-out data, for the next round's blend."""
+        """Note A for the next round's equation 2: of the trained model, or of the begun one (`official`)."""
         samples = client.held_out if accuracy_of == "held_out" else client.train
         accuracy = client.task.accuracy(on.view.weights(tensors, client.task.network), samples)
         return tensors | {ACCURACY: torch.full_like(tensors[ACCURACY], accuracy)}
@@ -102,7 +119,7 @@ def flayer(
         return replace(stage, optimizer=rates)
 
     def upload(before: Tensors, after: Tensors, client: Client) -> tuple[Tensors, Tensors | None]:
-        """Of what the method uploads, the entries that changed most."""
+        """Equations 6 to 9: of what the method uploads, the entries that changed most since the client began."""
         values, _ = on.upload(before, after, client)
         before = before | under(BEGAN, after)
         network, common = client.task.network, {name: t for name, t in values.items() if name in before}

@@ -81,6 +81,7 @@ from .data.sources.mnist import mnist as mnist
 from .data.sources.mnist_writers import mnist_writers as mnist_writers
 from .data.sources.movielens import movielens as movielens
 from .data.sources.npz import npz as npz
+from .data.sources.personal_digits import personal_digits as personal_digits
 from .data.sources.pfllib import pfllib as pfllib
 from .data.sources.shakespeare import shakespeare as shakespeare
 from .data.sources.stackoverflow import stackoverflow as stackoverflow

@@ -33,6 +33,7 @@ from partita.data.sources.ag_news import ag_news
 from partita.data.sources.cifar10 import cifar10
 from partita.data.sources.cifar100 import cifar100
 from partita.data.sources.csv_text import csv_text
+from partita.data.sources.digits import digits
 from partita.data.sources.emnist import Part, emnist
 from partita.data.sources.femnist import femnist
 from partita.data.sources.flickr_aes import flickr_aes
@@ -41,6 +42,7 @@ from partita.data.sources.hapt import hapt
 from partita.data.sources.mnist import mnist
 from partita.data.sources.mnist_writers import mnist_writers
 from partita.data.sources.movielens import movielens
+from partita.data.sources.personal_digits import personal_digits
 from partita.data.sources.shakespeare import shakespeare
 from partita.data.sources.stackoverflow import stackoverflow
 from partita.data.sources.tiny_imagenet import tiny_imagenet
@@ -1303,3 +1305,16 @@ def test_only_files_below_a_folder_are_read(tmp_path: Path) -> None:
     assert plain("a/b..c", "here") == "a/b..c"
     with pytest.raises(PartitaError, match="There is no file"):
         read_bytes(tmp_path / "none")
+
+
+def test_people_agree_on_digits_and_not_on_their_labels() -> None:
+    digit, own = digits(), personal_digits()
+    assert own.clients is not None
+    assert torch.equal(inputs_of(own), inputs_of(digit))
+    orders = set()
+    for person in range(len(own.client_names)):
+        rows = own.clients == person
+        pairs = set(zip(digit.targets[rows].tolist(), own.targets[rows].tolist(), strict=True))
+        assert len(pairs) == len({value for value, _ in pairs}) == len({label for _, label in pairs})
+        orders.add(frozenset(pairs))
+    assert (len(own.client_names), len(orders)) == (30, 30)

@@ -1,4 +1,4 @@
-"""The demonstration: seven methods on digits, with the same network, split, local work and rounds."""
+"""The demonstration: seven methods on digits that everybody labels in their own way, with the same network and work."""
 
 import os
 from pathlib import Path
@@ -26,10 +26,10 @@ METHODS: dict[str, dict[str, Any]] = {
 
 
 def demonstrate(folder: Path, *, rounds: int, seed: int, on_event: OnEvent) -> dict[str, StoredRun]:
-    """Run all seven on digits, divided by Dirichlet(0.1) among 20 clients. Runs that exist already are reused."""
+    """Run all seven on digits that 30 people label each in their own way. Runs that exist already are reused."""
     place = folder / BASELINES
     found: dict[str, Path] = {}
-    protocol = {"model": "mlp", "data": "digits", "rounds": rounds, "seed": seed, "evaluate_every": 0}
+    protocol = {"model": "mlp", "data": "personal_digits", "rounds": rounds, "seed": seed, "evaluate_every": 0}
     data = None
     for name, algorithm in METHODS.items():
         experiment = make({**protocol, "algorithm": algorithm}, data)

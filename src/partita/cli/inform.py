@@ -113,7 +113,7 @@ def demo(
     ),
     as_json: AsJson = False,
 ) -> None:
-    """Compare seven methods on handwritten digits, divided unevenly among 20 clients. Takes about a minute.
+    """Compare seven methods on digits that 30 people label each in their own way. Takes about a minute.
 
     The runs are kept, and runs from an earlier demo are reused.
 

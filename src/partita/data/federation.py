@@ -102,6 +102,11 @@ class Federation:
         """The number of training samples of a client."""
         return self.sizes[client]
 
+    @property
+    def held(self) -> bool:
+        """Whether samples are here; the server of a real federation knows how many there are, and holds none."""
+        return len(self.samples) > 0
+
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of the data and of who has which rows in which role."""

@@ -1,7 +1,9 @@
 """Small true runs with all that can be found out about them, for tests of reports."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import math
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, replace
 from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Any, Literal
@@ -15,7 +17,9 @@ from partita.evaluation.variants import Variant
 from partita.experiment.chosen import chosen_settings
 from partita.experiment.describe import describe
 from partita.experiment.files import make, trusted
+from partita.runs.numbers import Numbers
 from partita.runs.record import BaselinesPlace, RunRecord
+from partita.runs.schema import NUMBERS, SCHEMA
 from partita.runs.session import Session
 from partita.runs.store import Commit, Store
 from partita.runs.stored import StoredRun
@@ -275,7 +279,30 @@ def stored(
 ) -> StoredRun:
     """A run that was never written: each of the rounds that are done took a second."""
     about = record(**{"rounds": max(done, default=1), **changes})
-    return StoredRun(Path(folder), about, [(at, 1.0, 1) for at in done], records, list(traffic), {})
+    return StoredRun(Path(folder), about, [(at, 1.0, 1) for at in done], held(folder, records, traffic), {})
+
+
+class Held(Numbers):
+    """Numbers in a database that is in memory alone."""
+
+    connection: sqlite3.Connection
+
+    def rows(self, query: str, *values: object) -> Iterator[Any]:
+        yield from self.connection.execute(query, values)
+
+
+def held(folder: str, records: Sequence[Record], traffic: Sequence[Traffic] = ()) -> Numbers:
+    rounds = [*(each.round for each in records), *(each.round for each in traffic)]
+    made = Held(Path(folder), max(rounds, default=0))
+    connection = sqlite3.connect(":memory:")
+    connection.create_function("root", 1, math.sqrt)
+    connection.executescript(SCHEMA)
+    tables: dict[str, Sequence[Record | Traffic]] = {"metrics": records, "traffic": traffic}
+    for table, rows in tables.items():
+        places = ", ".join("?" * (1 + len(NUMBERS[table])))
+        connection.executemany(f"INSERT INTO {table} VALUES ({places})", [("run", *astuple(each)) for each in rows])
+    object.__setattr__(made, "connection", connection)
+    return made
 
 
 def write_run(

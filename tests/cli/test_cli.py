@@ -286,8 +286,13 @@ def test_demo_for_machines(ask: Ask) -> None:
     assert list(results) == ["local", "fedavg", "fedavg + fine-tune", "fedper", "fedbabu", "fedalt", "flayer"]
     itself = {"local": "local", "fedavg": "global", "fedavg + fine-tune": "global + fine-tune"}
     for name, result in results.items():
-        assert (result["rounds"], result["data"], result["clients"], result["status"]) == (1, "digits", 20, "done")
-        assert result["scores"]["1"][result["variant"]]["clients"] == 20
+        assert (result["rounds"], result["data"], result["clients"], result["status"]) == (
+            1,
+            "personal_digits",
+            30,
+            "done",
+        )
+        assert result["scores"]["1"][result["variant"]]["clients"] == 30
         others = [each for each in itself.values() if each != itself.get(name)]
         over = [gain["over"] for gain in result["gains"]]
         # FedAvg is its own baseline only where its rate is the one that validation data choose.

@@ -17,7 +17,7 @@ from partita.runs.gains import Beside, gains_over
 from partita.runs.stored import StoredRun
 from partita.runs.target import Spent, reached
 from partita.simulation.traffic import Traffic
-from studies import stored
+from studies import held, stored
 
 
 def run(
@@ -59,7 +59,7 @@ def test_newcomers_and_other_variants_are_left_out() -> None:
     own = run({0: 7, 1: 5}, newcomers=[1])
     assert own.scores() == {0: 0.7}
     tuned = run({0: 9, 1: 9}, variant="after_finetune")
-    both = replace(own, records=[*own.records, *tuned.records])
+    both = replace(own, numbers=held("both", [*own.records, *tuned.records]))
     assert both.scores() == {0: 0.7}
     found = gain_between(own, both, "after_finetune")
     assert found.clients == (0,)

@@ -34,6 +34,7 @@ LEVELS = (
     "runs",
     "deploy report serving trackers",
     "api web",
+    "recipes",
     "cli",
 )
 LEVEL = {room: level for level, line in enumerate(LEVELS) for room in line.split()}

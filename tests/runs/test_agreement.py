@@ -24,7 +24,7 @@ from partita.runs.gains import gains_of
 from partita.runs.scores import scores_of
 from partita.runs.stored import read_run
 from partita.runs.target import Spent, reached
-from studies import make_runs, write_run
+from studies import held, make_runs, write_run
 
 NAMED = [{"name": "local", "run": "../base", "variant": "before_local", "label": "local"}]
 
@@ -179,7 +179,7 @@ def test_bytes_of_a_round_are_the_same_throughout(tmp_path: Path) -> None:
     """100 down and 200 up in the one round of a run, and as much in three rounds of another: 66.7 and 133.3."""
     one = read_run(write_run(tmp_path / "one", {1: [0.5]}))
     three = read_run(write_run(tmp_path / "three", {3: [0.5]}))
-    three = replace(three, traffic=three.traffic[:1])
+    three = replace(three, numbers=held("three", three.records, three.traffic[:1]))
     method = Method("fedper", 0, (Replica(one, "before_local"), Replica(three, "before_local")), ({}, {}))
     found = Study(Metric("accuracy"), (method,))
     assert (one.bytes_per_round + three.bytes_per_round) / 2 == 200

@@ -1,6 +1,6 @@
 """Commands that start and resume runs."""
 
-import json
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum
@@ -113,6 +113,7 @@ def run(
     with terminal.busy("Reading the data and building the network", show=not as_json):
         from ..api.run import Baselines, keep, keep_seeds
         from ..experiment.files import make, read
+        from ..runs.as_json import write_json_list
         from ..runs.folders import BESIDE, need_new
 
         made = make(read(file, given, trust=trust))
@@ -123,7 +124,7 @@ def run(
         return
     if seeds != 1:
         with _folder(output, made) as folder:
-            with _shown(folder, as_json, f"partita run ... --seeds {seeds} --output {folder}") as on_event:
+            with shown(folder, as_json, f"partita run ... --seeds {seeds} --output {folder}") as on_event:
                 runs = keep_seeds(
                     made,
                     folder,
@@ -134,16 +135,17 @@ def run(
                     on=executor,
                     on_event=on_event,
                 )
-            _report(folder, tell=not as_json)
+            report_on(folder, tell=not as_json)
         if as_json:
-            print(json.dumps([each.stored.as_dict() for each in runs]))
+            write_json_list((each.stored for each in runs), sys.stdout)
+            print()
         else:
             print_runs([each.stored for each in runs])
         return
     if output:
         need_new(output)
     with _folder(output, made) as folder:
-        with _shown(folder, as_json, f"partita resume {folder}") as on_event:
+        with shown(folder, as_json, f"partita resume {folder}") as on_event:
             kept = keep(
                 made,
                 folder,
@@ -154,8 +156,8 @@ def run(
                 on=executor,
                 on_event=on_event,
             )
-        _report(folder, tell=not as_json)
-    print_kept(kept, as_json)
+        report_on(folder, tell=not as_json)
+    print_kept(kept.stored, kept.baselines, as_json)
     if not as_json:
         terminal.tell(f"Kept in {folder}. Show it again with: partita show {folder}")
 
@@ -178,18 +180,29 @@ def resume(
 
     partita resume runs/fedper-digits-1 --track tensorboard
     """
+    from ..runs.completeness import is_complete
+    from ..runs.gains import named_baselines
+    from ..runs.stored import read_run
+
+    found = read_run(run)
+    beside = named_baselines(found, {})
+    if is_complete(found, beside) and not track and (run / REPORT).exists():
+        # Nothing is to be done, and so neither torch nor data are loaded.
+        print_kept(found, beside, as_json)
+        return
+
     from ..api.finish import finish
     from ..api.kept import Run
     from ..runs.session import Session
 
     with (
-        _shown(run, as_json, f"partita resume {run}") as on_event,
+        shown(run, as_json, f"partita resume {run}") as on_event,
         Session.open(run, trust=trust, on=executor_text(on, workers), on_event=on_event) as session,
     ):
         finish(session, track or [])
         kept = Run.of(session)
-    _report(run, tell=not as_json)
-    print_kept(kept, as_json)
+    report_on(run, tell=not as_json)
+    print_kept(kept.stored, kept.baselines, as_json)
 
 
 def _run_unkept(experiment: "Experiment", track: list[str], on: str | None, as_json: bool) -> None:
@@ -211,7 +224,7 @@ def _run_unkept(experiment: "Experiment", track: list[str], on: str | None, as_j
 
         session.run(tell)
         kept = Run.of(session)
-    print_kept(kept, as_json)
+        print_kept(kept.stored, kept.baselines, as_json)
 
 
 @contextmanager
@@ -231,13 +244,13 @@ def _folder(output: Path | None, experiment: "Experiment") -> Iterator[Path]:
 
 
 @contextmanager
-def _shown(folder: Path, as_json: bool, again: str) -> "Iterator[OnEvent]":
+def shown(folder: Path, as_json: bool, again: str) -> "Iterator[OnEvent]":
     """Show events. Ctrl-C ends the command and prints how to continue."""
-    with interruptible(again, partial(_report, folder)), terminal.show_events(not as_json) as on_event:
+    with interruptible(again, partial(report_on, folder)), terminal.show_events(not as_json) as on_event:
         yield on_event
 
 
-def _report(folder: Path, *, tell: bool = True) -> None:
+def report_on(folder: Path, *, tell: bool = True) -> None:
     """Write a report of the rounds that are committed, if there are any."""
     from ..runs.folders import find_runs
 

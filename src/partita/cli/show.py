@@ -1,6 +1,7 @@
 """Commands that show and compare runs."""
 
 import json
+import sys
 from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
@@ -15,7 +16,8 @@ from .options import AsJson, Folder
 from .results import print_gains, print_run, print_runs, print_target
 
 if TYPE_CHECKING:
-    from ..api.kept import Run
+    from ..runs.gains import NamedBaselines
+    from ..runs.stored import StoredRun
 
 
 def show(
@@ -37,6 +39,7 @@ def show(
 
     partita show runs/fedper-digits-1 --target 0.9
     """
+    from ..runs.as_json import write_json
     from ..runs.gains import gain_as_dict, gains_of, named_baselines
     from ..runs.stored import read_run
     from ..runs.target import reached
@@ -53,7 +56,8 @@ def show(
     if as_json:
         more = {} if target is None else {"target": {"score": target, "reached": asdict(at) if at else None}}
         against = [gain_as_dict(gain, found.record) for gain in gains]
-        print(json.dumps({**found.as_dict(oracle=oracle), "gains": against, **more}))
+        write_json(found, sys.stdout, {"gains": against, **more}, oracle=oracle)
+        print()
         return
     print_run(found, oracle=oracle)
     print_gains(found, gains, beside)
@@ -68,13 +72,23 @@ def list_runs(
     from ..runs.folders import find_runs
     from ..runs.stored import read_run
 
-    runs = [read_run(path) for path in find_runs(folder)]
+    damaged = False
+    runs: list[StoredRun] = []
+    for path in find_runs(folder):
+        try:
+            runs.append(read_run(path))
+        except PartitaError as problem:
+            # One damaged run does not hide the others.
+            damaged = True
+            terminal.tell(str(problem), "bold red", "Error")
     if as_json:
         print(json.dumps([{"folder": str(each.folder), "done": each.done, **each.record.as_dict()} for each in runs]))
     elif runs:
         print_runs(runs)
-    else:
+    elif not damaged:
         terminal.tell(f"No runs in {folder}. Make one with: partita run")
+    if damaged:
+        raise typer.Exit(1)
 
 
 class Form(str, Enum):
@@ -106,14 +120,16 @@ def compare(
     print(comparison_text(made, form.value, percent=not made.lower_is_better))
 
 
-def print_kept(run: "Run", as_json: bool) -> None:
-    """Print a run that was just made or resumed."""
-    from ..runs.gains import gain_as_dict
+def print_kept(kept: "StoredRun", beside: "NamedBaselines", as_json: bool) -> None:
+    """Print a run that was just made or resumed, and what it is measured against."""
+    from ..runs.as_json import write_json
+    from ..runs.gains import gain_as_dict, gains_of
 
-    kept, gains = run.stored, run.gains()
+    gains = gains_of(kept, beside)
     if as_json:
-        print(json.dumps({**kept.as_dict(), "gains": [gain_as_dict(gain, kept.record) for gain in gains]}))
+        write_json(kept, sys.stdout, {"gains": [gain_as_dict(gain, kept.record) for gain in gains]})
+        print()
         return
     # Its notes were told when it began.
     print_run(kept, notes=False)
-    print_gains(kept, gains, run.baselines)
+    print_gains(kept, gains, beside)

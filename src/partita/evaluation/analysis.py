@@ -50,9 +50,15 @@ def applies_always(population: "Population") -> str | None:
     return None
 
 
+def needs_samples(population: "Population") -> str | None:
+    """The data must be here, and not at sites that keep them."""
+    return None if population.data.held else "The data are at the sites of a federation."
+
+
 def needs_classes(population: "Population") -> str | None:
-    """The data must be those of a classification."""
-    return None if population.data.kind == "classification" else f"{population.data.name} has no classes."
+    """The data must be here, and those of a classification."""
+    classes = population.data.kind == "classification"
+    return needs_samples(population) if classes else f"{population.data.name} has no classes."
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,9 @@ def axis(
 ) -> Axis:
     """An axis that begins and ends at ticks around the values; `within` are bounds that scores cannot leave."""
     known = list(values)
-    found = ticks(min(known), max(known), most)
+    low, high = min(known), max(known)
+    # Values that differ by rounding alone are one value.
+    found = ticks(low, low if math.isclose(low, high) else high, most)
     kept = tuple(tick for tick in found if within[0] - 1e-9 <= tick <= within[1] + 1e-9)
     return Axis(label, max(found[0], within[0]), min(found[-1], within[1]), kept, text, say)
 

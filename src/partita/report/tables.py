@@ -1,4 +1,4 @@
-"""How is a comparison written down? For a terminal, as CSV, Markdown or LaTeX."""
+"""How is a comparison or another table written down? For a terminal, as CSV, Markdown or LaTeX."""
 
 import io
 import re
@@ -8,6 +8,7 @@ from typing import Literal, get_args
 
 from ..errors import PartitaError, unknown
 from ..evaluation.comparison import Comparison, Difference, MethodScores
+from ..evaluation.figures import Table
 from ..runs.export import write_csv
 
 Form = Literal["terminal", "csv", "markdown", "latex"]
@@ -19,13 +20,16 @@ def comparison_text(comparison: Comparison, form: Form, *, percent: bool = False
         raise PartitaError(unknown("form of a table", form, get_args(Form)))
     if form == "csv":
         return _csv(comparison)
-    rows = _cells(comparison, percent=percent)
-    write: dict[str, Callable[[list[list[str]], list[str]], str]] = {
-        "terminal": _plain,
-        "markdown": _markdown,
-        "latex": _latex,
-    }
-    return write[form](rows, _remarks(comparison, percent=percent))
+    return _WRITE[form](_cells(comparison, percent=percent), _remarks(comparison, percent=percent))
+
+
+def table_text(table: Table, form: Form) -> str:
+    """A table whose cells are text already; its note is left out of CSV."""
+    if form == "csv":
+        written = io.StringIO()
+        write_csv(written, table.columns, table.rows)
+        return written.getvalue()
+    return _WRITE[form]([list(table.columns), *map(list, table.rows)], [table.note] if table.note else [])
 
 
 def _cells(comparison: Comparison, *, percent: bool = False) -> list[list[str]]:
@@ -155,3 +159,10 @@ def _escaped(cell: str) -> str:
     # A bracket or a star after the end of a row would be read as its argument, and a minus as a hyphen.
     guarded = "{}" + written if written.startswith(("[", "*")) else written
     return re.sub(r"(?<![\w}])([+-])(?=\d)", r"$\1$", guarded)
+
+
+_WRITE: dict[str, Callable[[list[list[str]], list[str]], str]] = {
+    "terminal": _plain,
+    "markdown": _markdown,
+    "latex": _latex,
+}

@@ -3,8 +3,11 @@
 from ..errors import PartitaError
 from ..evaluation.analysis import declared
 from .baselines import add_baselines
+from .completeness import is_complete
 from .evaluate import analyse
+from .gains import named_baselines
 from .session import Session
+from .verify import check
 
 
 def complete(session: Session) -> None:
@@ -15,6 +18,9 @@ def complete(session: Session) -> None:
     """
     if not session.record.baselines:
         return
+    if is_complete(stored := session.stored, named_baselines(stored, {})):
+        return
+    check(session.store)
     add_baselines(session)
     there = session.store.analyses
     for name, analysis in declared("end").items():

@@ -1,5 +1,6 @@
 """How is a run's database opened? For writing, under a lock; for reading, from read-only folders too."""
 
+import math
 import os
 import sqlite3
 import time
@@ -27,8 +28,8 @@ def connect(folder: Path, name: str = DATABASE, *, write: bool = False) -> sqlit
     path = folder / name
     with explained(folder):
         if not write and not os.access(folder, os.W_OK):
-            return _connect_to_read_only(path)
-        connection = sqlite3.connect(path, isolation_level=None, timeout=30)
+            return _with_functions(_connect_to_read_only(path))
+        connection = _with_functions(sqlite3.connect(path, isolation_level=None, timeout=30))
         try:
             if write:
                 # The mode is stored in the file, so readers, which may not write, do not set it.
@@ -39,6 +40,12 @@ def connect(folder: Path, name: str = DATABASE, *, write: bool = False) -> sqlit
             connection.close()
             raise
         return connection
+
+
+def _with_functions(connection: sqlite3.Connection) -> sqlite3.Connection:
+    """Not every SQLite is built with mathematical functions."""
+    connection.create_function("root", 1, math.sqrt, deterministic=True)
+    return connection
 
 
 def _connect_to_read_only(path: Path) -> sqlite3.Connection:
@@ -102,3 +109,10 @@ def explained(folder: Path) -> Iterator[None]:
 
 def _damaged(folder: Path, problem: Exception) -> PartitaError:
     return PartitaError(f"The run in {folder} is damaged: {problem}. Restore {DATABASE} from a copy.")
+
+
+def need_whole_file(connection: sqlite3.Connection) -> None:
+    """Move everything from the log into the file, because renaming the file does not rename its log."""
+    busy, left, moved = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    if busy or left != moved:
+        raise sqlite3.OperationalError("the new database could not be completed")

@@ -13,6 +13,7 @@ from ..simulation.events import Analysed
 from ..simulation.executors.inline import one_thread
 from .clients import stored_clients
 from .session import Session
+from .verify import check
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ def evaluate(session: Session, analyses: Sequence[Analysis] | None = None, *, le
     An analysis that is given and does not apply is an error, unless `lenient`: then it is left out, with the reason.
     """
     session.need_done()
+    check(session.store)
     made = Evaluated()
     for analysis in declared("asked").values() if analyses is None else analyses:
         try:

@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, fields
 from pathlib import Path
 from typing import IO
@@ -29,31 +29,18 @@ def export_csv(runs: Sequence[StoredRun], folder: Path, *, several: bool = False
     """
     folder.mkdir(parents=True, exist_ok=True)
     names = {id(run): name for name, group in grouped(runs).items() for run in group}
-    rows_of: dict[str, list[Sequence[object]]] = {}
-    columns_of: dict[str, Sequence[str]] = {}
-    for run in runs:
-        before = (str(run.folder), names[id(run)], run.seed) if several else ()
-        for table, (columns, rows) in _tables(run).items():
-            columns_of[table] = [*(RUN if several else ()), *columns]
-            rows_of.setdefault(table, []).extend((*before, *row) for row in rows)
     written = []
-    for table, columns in columns_of.items():
+    for table, (columns, rows_of) in TABLES.items():
         path = folder / f"{table}.csv"
+        rows = (
+            (*((str(run.folder), names[id(run)], run.seed) if several else ()), *row)
+            for run in runs
+            for row in rows_of(run)
+        )
         with path.open("w", newline="", encoding="utf-8") as file:
-            write_csv(file, columns, rows_of[table])
+            write_csv(file, [*(RUN if several else ()), *columns], rows)
         written.append(path)
     return written
-
-
-def _tables(run: StoredRun) -> dict[str, tuple[Sequence[str], Iterable[Sequence[object]]]]:
-    return {
-        "metrics": _by_client(run, Record, run.records),
-        "traffic": _by_client(run, Traffic, run.traffic),
-        "left_out": ([each.name for each in fields(LeftOut)], map(astuple, run.left_out)),
-        "rounds": (["round", "seconds", "participants"], run.rounds),
-        "gains": (GAINS, _gains(run)),
-        "settings": (["setting", "value"], list(run.record.settings.items())),
-    }
 
 
 def _gains(run: StoredRun) -> Iterator[Sequence[object]]:
@@ -83,9 +70,21 @@ def write_csv(file: IO[str], columns: Sequence[str], rows: Iterable[Sequence[obj
         writer.writerow([f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell for cell in row])
 
 
-def _by_client(
-    run: StoredRun, kind: type[Record] | type[Traffic], found: Iterable[Record | Traffic]
-) -> tuple[list[str], list[tuple[object, ...]]]:
-    """Columns and rows, with each client's name beside its number."""
-    rows = [(*astuple(each), run.record.name_of(each.client)) for each in found]
-    return [*(each.name for each in fields(kind)), "name"], rows
+def _named(run: StoredRun, found: Iterable[Record | Traffic]) -> Iterator[Sequence[object]]:
+    """Rows with each client's name beside its number."""
+    return ((*astuple(each), run.record.name_of(each.client)) for each in found)
+
+
+def _fields(kind: type) -> list[str]:
+    return [each.name for each in fields(kind)]
+
+
+TABLES: dict[str, tuple[Sequence[str], Callable[[StoredRun], Iterable[Sequence[object]]]]] = {
+    "metrics": ([*_fields(Record), "name"], lambda run: _named(run, run.numbers.records())),
+    "traffic": ([*_fields(Traffic), "name"], lambda run: _named(run, run.numbers.traffic())),
+    "left_out": (_fields(LeftOut), lambda run: map(astuple, run.left_out)),
+    "rounds": (["round", "seconds", "participants"], lambda run: run.rounds),
+    "gains": (GAINS, _gains),
+    "settings": (["setting", "value"], lambda run: run.record.settings.items()),
+}
+"""The columns of each file, and its rows of a run, one at a time."""

@@ -37,3 +37,8 @@ NUMBERS = {
     "outcomes": tuple(each.name for each in fields(Outcomes)),
 }
 """Tables of numbers, and their columns beside the stage."""
+
+
+def columns_of(table: str) -> str:
+    """The columns of a table of numbers, for a query."""
+    return ", ".join(f'"{column}"' for column in NUMBERS[table])

@@ -127,9 +127,9 @@ class Session:
         executor = executor_of(on)
         store = Store.open(folder, write=write)
         try:
-            if write:
-                check(store)
             record = store.record
+            if write and not record.done:
+                check(store)
             found = experiment or rebuild(trusted(record.experiment) if trust else record.experiment, like)
             _need_same(record, found, folder)
             return cls(store, found, executor, on_event, trust=trust)

@@ -17,10 +17,10 @@ from ..evaluation.scores import Record
 from ..simulation.left_out import LeftOut
 from ..simulation.traffic import Traffic
 from .blobs import checked, checksum, joined, pack, parts_of, unpack
-from .database import DATABASE, connect, explained, lock
+from .database import DATABASE, connect, explained, lock, need_whole_file
 from .folders import need_new
 from .record import FORMAT, RunRecord
-from .schema import NUMBERS, SCHEMA
+from .schema import NUMBERS, SCHEMA, columns_of
 
 if TYPE_CHECKING:
     from ..tensors import Tensors
@@ -85,7 +85,7 @@ class Store:
                     "INSERT INTO division VALUES (?, ?)", [(blob, checksum(blob)) for blob in divisions]
                 )
                 connection.execute("COMMIT")
-                _need_whole_file(connection)
+                need_whole_file(connection)
             os.replace(folder / UNFINISHED, folder / DATABASE)
             return cls(folder, connect(folder, write=True), held)
         except BaseException:
@@ -255,13 +255,19 @@ class Store:
 
     def numbers(self, table: str, stage: str, rounds: tuple[int, int] | None = None) -> list[Any]:
         """Rows of a table of numbers in the order of writing, of all rounds or of a range of rounds."""
-        columns = ", ".join(f'"{column}"' for column in NUMBERS[table])
-        query = f"SELECT {columns} FROM {table} WHERE stage = ?{' AND round BETWEEN ? AND ?' if rounds else ''}"
+        query = (
+            f"SELECT {columns_of(table)} FROM {table} WHERE stage = ?{' AND round BETWEEN ? AND ?' if rounds else ''}"
+        )
         return self.select(f"{query} ORDER BY rowid", stage, *(rounds or ()))
 
     def select(self, query: str, *values: object) -> list[Any]:
         with explained(self.folder):
             return self._connection.execute(query, values).fetchall()
+
+    def stream(self, query: str, *values: object) -> Iterator[Any]:
+        """The rows of a query, of which one is in memory at a time."""
+        with explained(self.folder):
+            yield from self._connection.execute(query, values)
 
     def values(self, query: str) -> dict[str, Any]:
         """JSON values by key, after checking their checksums."""
@@ -288,10 +294,3 @@ def _row(key: str, value: object) -> tuple[str, str, str]:
 
 def checksum_of_rows(tables: Iterable[Sequence[Sequence[object]]]) -> str:
     return checksum(json.dumps(list(tables)).encode())
-
-
-def _need_whole_file(connection: sqlite3.Connection) -> None:
-    """Move everything from the log into the file, because renaming the file does not rename its log."""
-    busy, left, moved = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    if busy or left != moved:
-        raise sqlite3.OperationalError("the new database could not be completed")

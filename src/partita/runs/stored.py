@@ -1,8 +1,11 @@
 """What does a stored run contain? It is read from its database alone, without data or network."""
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from itertools import accumulate, groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,6 +16,7 @@ from ..evaluation.variants import Variant
 from ..simulation.left_out import LeftOut
 from ..simulation.traffic import Traffic
 from .database import is_locked
+from .numbers import Numbers
 from .record import RunRecord
 from .store import Store
 
@@ -24,8 +28,8 @@ class StoredRun:
     folder: Path
     record: RunRecord
     rounds: list[tuple[int, float, int]]
-    records: list[Record]
-    traffic: list[Traffic]
+    numbers: Numbers
+    """Metrics and traffic, which are read when they are asked for."""
     analyses: dict[str, Any]
     """The results of analyses by name: labels, network, baselines, guard and others."""
     left_out: list[LeftOut] = field(default_factory=list)
@@ -56,8 +60,18 @@ class StoredRun:
         return self.rounds[-1][0] if self.rounds else 0
 
     @property
+    def records(self) -> list[Record]:
+        """All metrics of all rounds."""
+        return list(self.numbers.records())
+
+    @property
+    def traffic(self) -> list[Traffic]:
+        """All traffic of all rounds."""
+        return list(self.numbers.traffic())
+
+    @cached_property
     def evaluated(self) -> list[int]:
-        return sorted({at for at, _ in self._grouped})
+        return self.numbers.evaluated()
 
     @property
     def last(self) -> int:
@@ -65,32 +79,43 @@ class StoredRun:
         return max(self.evaluated, default=0)
 
     @cached_property
-    def _grouped(self) -> Mapping[tuple[int, bool], Mapping[Variant, Sequence[Record]]]:
-        """The records of each variant, by round and by whether the clients are new."""
-        newcomers = set(self.record.newcomers)
-        found: dict[tuple[int, bool], dict[Variant, list[Record]]] = {}
-        for record in self.records:
-            models = found.setdefault((record.round, record.client in newcomers), {})
-            models.setdefault(record.variant, []).append(record)
-        return found
+    def at_last(self) -> list[Record]:
+        """The metrics of the last evaluated round."""
+        return self.numbers.at(self.last)
 
     def summaries(
         self, round: int | None = None, *, role: HeldOut = "test", newcomers: bool = False
     ) -> dict[Variant, Summary]:
         """Scores by variant after a round, by default the last that was evaluated."""
         at = self.last if round is None else round
+        return self._summarized(self.at_last if at == self.last else self.numbers.at(at), role, newcomers)
+
+    def _summarized(self, records: Iterable[Record], role: HeldOut, newcomers: bool) -> dict[Variant, Summary]:
+        """The scores by variant of the records of one round."""
         return {
-            variant: summarize(chosen, (record.client for record in records))
-            for variant, records in self._grouped.get((at, newcomers), {}).items()
-            if (chosen := [record for record in records if record.role == role and record.count])
+            variant: summarize(chosen, (record.client for record in several))
+            for variant, several in self._by_variant(records, newcomers).items()
+            if (chosen := [record for record in several if record.role == role and record.count])
         }
+
+    def _by_variant(self, records: Iterable[Record], newcomers: bool) -> dict[Variant, list[Record]]:
+        """The records of clients that train, or of new ones."""
+        found: dict[Variant, list[Record]] = {}
+        for record in records:
+            if (record.client in self._newcomers) == newcomers:
+                found.setdefault(record.variant, []).append(record)
+        return found
+
+    @cached_property
+    def _newcomers(self) -> frozenset[int]:
+        return frozenset(self.record.newcomers)
 
     def tested(self, variant: Variant | None = None) -> dict[int, Record]:
         """The records on test data after the last evaluated round, by client; without new clients.
 
         They are of the variant that the method is meant to be used with, unless another is named.
         """
-        records = self._grouped.get((self.last, False), {}).get(variant or self.record.variant, ())
+        records = self._by_variant(self.at_last, newcomers=False).get(variant or self.record.variant, ())
         return {record.client: record for record in records if record.role == "test" and record.count}
 
     def scores(self, variant: Variant | None = None) -> dict[int, float]:
@@ -108,9 +133,16 @@ class StoredRun:
         return {client: record.count for client, record in self.tested().items()}
 
     def course(self, variant: Variant | None = None, role: HeldOut = "test") -> dict[int, float]:
-        """The mean score over clients after each evaluated round."""
-        found = {at: self.summaries(at, role=role).get(variant or self.record.variant) for at in self.evaluated}
-        return {at: summary.macro for at, summary in found.items() if summary}
+        """The mean score over clients after each evaluated round, up to rounding."""
+        wanted = (variant or self.record.variant, role)
+        if wanted not in self._courses:
+            self._courses[wanted] = self.numbers.means(*wanted, self._newcomers)
+        return self._courses[wanted]
+
+    @cached_property
+    def _courses(self) -> dict[tuple[Variant, HeldOut], dict[int, float]]:
+        """Those that were asked for."""
+        return {}
 
     @cached_property
     def sample_counts(self) -> tuple[Literal["training", "held out"], Mapping[int, int]]:
@@ -120,9 +152,8 @@ class StoredRun:
         with the number of training samples.
         """
         held: dict[int, dict[str, int]] = {}
-        for record in self.records:
-            if record.round == self.last:
-                held.setdefault(record.client, {})[record.role] = record.count
+        for record in self.at_last:
+            held.setdefault(record.client, {})[record.role] = record.count
         labels = self.analyses.get("labels")
         if labels and held.keys() <= set(labels["clients"]):
             return "training", dict(zip(labels["clients"], map(sum, labels["train"]), strict=True))
@@ -144,6 +175,11 @@ class StoredRun:
 
     def as_dict(self, *, oracle: bool = False) -> dict[str, Any]:
         """The run as JSON values; `oracle` adds the round that is best on test data."""
+        found = self.facts(oracle=oracle)
+        return {**found, "scores": dict(self.scores_by_round()), "records": list(self.named_records())}
+
+    def facts(self, *, oracle: bool = False) -> dict[str, Any]:
+        """The run as JSON values, without what grows with its rounds."""
         return {
             **({"oracle": self._as_oracle()} if oracle else {}),
             **self.record.as_dict(),
@@ -152,20 +188,38 @@ class StoredRun:
             "bytes_per_round": self.bytes_per_round,
             "seconds_per_round": self.seconds_per_round,
             "chosen_round": self.chosen_round,
-            "scores": {str(at): {m: asdict(s) for m, s in self.summaries(at).items()} for at in self.evaluated},
             "newcomer_scores": {m: asdict(s) for m, s in self.summaries(newcomers=True).items()},
-            "records": [{**asdict(each), "name": self.record.name_of(each.client)} for each in self.records],
             "left_out": [asdict(each) for each in self.left_out],
             "analyses": self.analyses,
         }
+
+    def scores_by_round(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Each evaluated round with its summaries, one at a time."""
+        for at, records in groupby(self.numbers.records(), key=attrgetter("round")):
+            yield str(at), {m: asdict(s) for m, s in self._summarized(records, "test", newcomers=False).items()}
+
+    def named_records(self) -> Iterator[dict[str, Any]]:
+        """All records with the names of their clients, one at a time."""
+        return ({**asdict(each), "name": self.record.name_of(each.client)} for each in self.numbers.records())
 
     def _as_oracle(self) -> dict[str, Any]:
         best = self.oracle_round
         return {"round": best, "scores": {m: asdict(s) for m, s in self.summaries(best).items()}}
 
+    @cached_property
+    def _bytes_until(self) -> dict[int, int]:
+        """Sent down and up by the end of each round that sent anything."""
+        sent = self.numbers.bytes_by_round()
+        return dict(zip(sent, accumulate(sent.values()), strict=True))
+
+    def bytes_until(self, round: int) -> int:
+        """Sent down and up by the end of a round, by all clients together."""
+        before = bisect_right(rounds := list(self._bytes_until), round)
+        return self._bytes_until[rounds[before - 1]] if before else 0
+
     @property
     def bytes_per_round(self) -> float:
-        return sum(each.down + each.up for each in self.traffic) / max(self.done, 1)
+        return self.bytes_until(self.done) / max(self.done, 1)
 
     @property
     def seconds_per_round(self) -> float:
@@ -173,14 +227,14 @@ class StoredRun:
 
 
 def read_run(folder: Path) -> StoredRun:
-    """Read everything except tensors, in one consistent snapshot."""
+    """Read a run as of one moment: everything except tensors, and except metrics and traffic until they are used."""
     with Store.open(folder) as store:
         return stored_run(store)
 
 
 def stored_run(store: Store) -> StoredRun:
     with store.snapshot():
-        rounds, records, traffic = store.rounds("run"), store.records("run"), store.traffic("run")
+        rounds, outcomes = store.rounds("run"), store.outcomes("run")
         left_out = [*store.left_out("pretrain"), *store.left_out("run")]
-        outcomes = store.outcomes("run")
-        return StoredRun(store.folder, store.record, rounds, records, traffic, store.analyses, left_out, outcomes)
+        numbers = Numbers(store.folder, rounds[-1][0] if rounds else 0)
+        return StoredRun(store.folder, store.record, rounds, numbers, store.analyses, left_out, outcomes)

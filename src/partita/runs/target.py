@@ -20,7 +20,7 @@ def spent(run: StoredRun, round: int) -> Spent:
     return Spent(
         round,
         seconds=sum(seconds for at, seconds, _ in run.rounds if at <= round),
-        bytes=sum(each.down + each.up for each in run.traffic if each.round <= round),
+        bytes=run.bytes_until(round),
     )
 
 

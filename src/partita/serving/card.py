@@ -86,8 +86,8 @@ def client_scores(run: LoadedRun, which: Variant | None, number: int) -> dict[st
     variant = which or stored.record.variant
     found = [
         each
-        for each in stored.records
-        if (each.client, each.round, each.variant, each.role) == (number, stored.last, variant, "test") and each.count
+        for each in stored.at_last
+        if (each.client, each.variant, each.role) == (number, variant, "test") and each.count
     ]
     if not found:
         return {"score": None}

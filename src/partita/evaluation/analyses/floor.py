@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from ..analysis import Analysis, Result
+from ..analysis import Analysis, Result, needs_samples
 from ..figures import Table
 from ..metric import Metric
 
@@ -25,7 +25,8 @@ def floor() -> Analysis:
 
 
 def _needs_test_data(population: "Population") -> str | None:
-    return None if any(len(roles["test"]) for roles in population.data.roles) else "No client has test samples."
+    tested = any(len(roles["test"]) for roles in population.data.roles)
+    return needs_samples(population) if tested else "No client has test samples."
 
 
 def _floor(population: "Population") -> Result:

@@ -57,10 +57,10 @@ def _groups(method: Method) -> dict[str, tuple[float, float]]:
     totals: dict[str, list[float]] = {}
     for each in method.replicas:
         rounds = max(each.run.done, 1) * len(method.replicas)
-        for sent in each.run.traffic:
-            both = totals.setdefault(sent.group, [0.0, 0.0])
-            both[0] += sent.down / rounds
-            both[1] += sent.up / rounds
+        for group, (down, up) in each.run.numbers.bytes_by_group().items():
+            both = totals.setdefault(group, [0.0, 0.0])
+            both[0] += down / rounds
+            both[1] += up / rounds
     return {group: (down, up) for group, (down, up) in sorted(totals.items())}
 
 

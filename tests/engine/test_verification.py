@@ -139,9 +139,7 @@ def test_a_shortcut_that_disagrees_is_given_up(shortcut: Shortcut, monkeypatch: 
     assert "differs by" in str(warning.message)
 
 
-@pytest.mark.parametrize(
-    "shortcut", [each for each in Shortcut if each is not Shortcut.SPARSE], ids=lambda each: each.name
-)
+@pytest.mark.parametrize("shortcut", RAISING, ids=lambda each: each.name)
 def test_a_shortcut_that_raises_is_given_up(shortcut: Shortcut, monkeypatch: pytest.MonkeyPatch) -> None:
     case = BROKEN[shortcut]
 

@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from safetensors import SafetensorError
 
@@ -33,7 +33,6 @@ CREATE TABLE IF NOT EXISTS parts (
     PRIMARY KEY (plan, round, part)
 );
 """
-Slot = Literal["accepted", "pending"]
 
 
 class PersonalStore:

@@ -45,7 +45,6 @@ class Artefact:
     the body with the shared weights and the names of the head's tensors, so that inputs of different clients go
     through the body in one batch and each row through its own head; elsewhere, and for any client whose personal part
     holds more, `outputs(client, inputs)` puts a client's tensors into one network that all clients share.
-    `global_outputs` is the same for the global model, which the guard mixes in with the weight `1 - weight(client)`.
     """
 
     def __init__(
@@ -141,10 +140,6 @@ class Artefact:
     def outputs(self, client: str | int, inputs: Tensor) -> Tensor:
         """The logits of a client's personal model, unguarded, for prepared inputs, from the one network of all."""
         return self._answering(client).outputs(inputs, self.entry(client)["number"], self._moment)
-
-    def global_outputs(self, client: str | int | None, inputs: Tensor) -> Tensor:
-        """The logits of the global model for prepared inputs."""
-        return self._global_answering(client).outputs(inputs, -1, self._moment)
 
     @cached_property
     def separation(self) -> Separation | None:

@@ -25,6 +25,7 @@ from . import (
     run,
     serve,
     show,
+    start,
     sweep,
     terminal,
     verify,
@@ -33,7 +34,6 @@ from . import (
 app = typer.Typer(
     name="partita",
     help="Personalized federated learning: numbers you can believe, models you can use.",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -47,15 +47,19 @@ recipe_app = typer.Typer(help="The experiments of papers, run again.", no_args_i
 app.add_typer(recipe_app, name="recipe")
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def common(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=options.tell_version, is_eager=True, help="Print the version and end.")
     ] = False,
 ) -> None:
     """Personalized federated learning: numbers you can believe, models you can use."""
+    if context.invoked_subcommand is None:
+        start.first_steps(options.installed_version())
 
 
+app.command()(start.new)
 app.command()(run.run)
 app.command()(run.resume)
 app.command()(sweep.sweep)
@@ -74,6 +78,8 @@ app.command("list")(inform.list_)
 app.command()(inform.describe)
 app.command()(inform.demo)
 app.command()(estimate.estimate)
+app.command()(start.schema)
+app.command()(start.doctor)
 data_app.command("list")(data.data_list)
 data_app.command("show")(data.data_show)
 data_app.command("split")(data.data_split)

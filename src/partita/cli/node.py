@@ -21,6 +21,7 @@ PlanFile = Annotated[Path, typer.Argument(metavar="PLAN.json", help="A plan, mad
 def plan(
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
     sites: Annotated[str, typer.Option(help="Names of the sites, as in --sites anna,ben,cleo")] = "",
+    schema: Annotated[str, typer.Option(help="The version of the data's schema, as sites' contracts say it.")] = "",
     experiment: ExperimentFile = None,
     overrides: Overrides = None,
     trust: Trust = False,
@@ -36,7 +37,7 @@ def plan(
 
     file, changes = file_and_changes(experiment, overrides)
     names = [name.strip() for name in sites.split(",")] if sites else None
-    made = Plan.of(make(read(file, changes, trust=trust)), names)
+    made = Plan.of(make(read(file, changes, trust=trust)), names, schema)
     output.write_text(made.text, encoding="utf-8")
     terminal.tell(f"The plan for {len(made.sites)} sites is in {output}. Its hash: {made.hash}")
 
@@ -109,7 +110,7 @@ def run(node: NodeFile) -> None:
 
     Example: partita node run node.toml
     """
-    from ..deploy.node import SOCKET, Node
+    from ..deploy.node import Node
     from ..deploy.wire import listening, serve
     from .options import interruptible
 
@@ -118,9 +119,9 @@ def run(node: NodeFile) -> None:
     with (
         interruptible(f"partita node run {node}"),
         site.open() as opened,
-        listening(site.folder / SOCKET) as listener,
+        listening(site.socket, site.settings.group) as listener,
     ):
-        terminal.tell(f"Site {opened.name} answers at {site.folder / SOCKET}.")
+        terminal.tell(f"Site {opened.name} answers at {site.socket}.")
         serve(listener, opened.answer)
 
 

@@ -22,17 +22,11 @@ from ..randomness import Moment
 from ..registry import Trusted
 from ..simulation.tasks import Factory
 from ..tensors import Tensors, under
-from .loaded import CARD
+from .card_files import CARD, PREPARATION, read_card
 from .separation import Separation, separate
 from .tensor_files import hash_of, read_tensors
 
-FORMAT = 1
-SHARED, GLOBAL, PREPARATION, VOCABULARY = (
-    "shared.safetensors",
-    "global.safetensors",
-    "preparation.safetensors",
-    "vocabulary.json",
-)
+SHARED, GLOBAL, VOCABULARY = "shared.safetensors", "global.safetensors", "vocabulary.json"
 GUARD = "guard/"
 """Before the names of tensors in which a client's global network differs from that of others."""
 
@@ -190,6 +184,7 @@ class Artefact:
             self.card["variant"],
             entry["weight"] if guarded else None,
             self._moment,
+            entry["onboarded"]["samples"] if "onboarded" in entry else None,
         )
 
     def _task(self, client: str | int) -> Task:
@@ -262,23 +257,6 @@ def load_exported(
         return found
     except (KeyError, TypeError, AttributeError) as problem:
         raise PartitaError(f"{place / CARD} is damaged: {problem!r}. Export the models again.") from problem
-
-
-def read_card(folder: Path) -> dict[str, Any]:
-    """What a folder of models says of itself."""
-    path = folder / CARD
-    try:
-        card = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise PartitaError(
-            f"{folder} holds no exported models. Write them with: partita export RUN --models {folder}"
-        ) from None
-    except (OSError, ValueError) as problem:
-        raise PartitaError(f"{path} cannot be read: {problem}. Export the models again.") from problem
-    if not isinstance(card, dict) or card.get("format") != FORMAT:
-        found = card.get("format") if isinstance(card, dict) else None
-        raise PartitaError(f"{path} is in format {found}; this version of partita reads format {FORMAT}.")
-    return card
 
 
 def _trusted(settings: Mapping[str, Any], trust: bool) -> dict[str, Any]:

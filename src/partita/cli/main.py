@@ -24,6 +24,7 @@ from . import (
     report,
     run,
     serve,
+    services,
     show,
     start,
     sweep,
@@ -84,6 +85,7 @@ data_app.command("list")(data.data_list)
 data_app.command("show")(data.data_show)
 data_app.command("split")(data.data_split)
 node_app.command("run")(node.run)
+node_app.command("connect")(services.connect)
 node_app.command("approve")(node.approve)
 node_app.command("log")(node.log)
 recipe_app.command("list")(recipe.list_recipes)
@@ -91,11 +93,10 @@ recipe_app.command("show")(recipe.show_recipe)
 recipe_app.command("run")(recipe.run)
 recipe_app.command("check")(recipe.check)
 recipe_app.command("page")(recipe.page)
-
-
 federate_app.command("plan")(node.plan)
 federate_app.command("server")(federate.server)
 federate_app.command("up")(federate.up)
+federate_app.command("superlink")(services.superlink)
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ CLIENTS, EACH, BATCH, RATE, EPOCHS = 100, 200, 10, 0.05, 1
 
 
 def workload() -> Workload:
-    """FedAvg, an MLP of 4,810 numbers on 8 x 8 pixels, 100 clients of 200 samples in every round; the last of 6 rounds."""
+    """FedAvg, an MLP of 4,810 numbers on 8 x 8 pixels, 100 clients of 200 samples; the last of 6 rounds."""
     draw = np.random.default_rng(0)
     # A few test samples besides, since a division without test data is refused.
     inputs = draw.random((CLIENTS * (EACH + 2), 1, 8, 8), dtype=np.float32)

@@ -17,6 +17,7 @@ from . import (
     guard,
     inform,
     node,
+    node_report,
     onboard,
     options,
     predict,
@@ -88,6 +89,10 @@ node_app.command("run")(node.run)
 node_app.command("connect")(services.connect)
 node_app.command("approve")(node.approve)
 node_app.command("log")(node.log)
+node_app.command("check")(node.check)
+node_app.command("report")(node_report.report)
+node_app.command("backup")(node.backup)
+node_app.command("restore")(node.restore)
 recipe_app.command("list")(recipe.list_recipes)
 recipe_app.command("show")(recipe.show_recipe)
 recipe_app.command("run")(recipe.run)

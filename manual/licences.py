@@ -61,11 +61,12 @@ def _is_installed(name: str) -> bool:
 
 def _facts(name: str) -> tuple[str, str]:
     """Version and licence: the SPDX expression, or the classifiers, or the first words of the field."""
-    told = metadata(name)
-    classified = [each.rpartition(" :: ")[2] for each in told.get_all("Classifier") or () if "License ::" in each]
-    words = " ".join((told.get("License") or "").split())
+    told = metadata(name).json
+    classified = [each.rpartition(" :: ")[2] for each in told.get("classifier", ()) if "License ::" in each]
+    words = " ".join(str(told.get("license", "")).split())
     brief = words if len(words) <= LONGEST else ""
-    return told["Version"], told.get("License-Expression") or ", ".join(classified) or brief or "see the package"
+    licence = str(told.get("license_expression", "")) or ", ".join(classified) or brief or "see the package"
+    return str(told["version"]), licence
 
 
 if __name__ == "__main__":

@@ -123,6 +123,17 @@ def overlap(data: Federation) -> float:
     return sum(row in learned for row in tested) / max(len(tested), 1)
 
 
+def facts_of(data: Federation) -> dict[str, object]:
+    """What a contract can be about, of the data of one client."""
+    return {
+        "shape": list(data.shape),
+        "classes": data.classes,
+        **{role: len(rows) for role, rows in data.roles[0].items()},
+        **({"labels": torch.unique(data.samples.targets).tolist()} if data.kind == "classification" else {}),
+        "overlap": overlap(data),
+    }
+
+
 @dataclass(frozen=True)
 class Gate:
     """All that a site insists on. Approvals are read anew each time, so that one can be given or taken back at work."""

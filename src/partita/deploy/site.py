@@ -114,7 +114,7 @@ class Site:
         leaving = self._gate.leaving
         own = self._store.own(order.plan, order.kept)
         if order.kind == "evaluate":
-            self._store.keep_received(order.plan, order.round, order.received)
+            self._store.keep_received(order.plan, order.round, order.kept, order.received)
             if not leaving.with_metrics:
                 return Reply(order.kind, order.plan, order.round)
         if order.kind == "train" and leaving.privacy:
@@ -167,13 +167,18 @@ class Site:
         """The network and the data of this site, ready for a plan."""
         if plan.hash in self._setups:
             return
-        number = plan.number_of(self.name)
-        experiment = plan.experiment_on(_placed(self._data, plan, number))
-        setup = Setup.of(experiment, experiment.stages[-1], {})
-        check_clients(self._data)
-        check_data(setup.algorithm, setup.tasks[number], self._data, experiment.batching)
-        check_evaluation(self._data, setup.tasks[number], experiment.evaluation_batch)
-        self._setups[plan.hash] = number, setup
+        self._setups[plan.hash] = setup_at(plan, self.name, self._data)
+
+
+def setup_at(plan: Plan, site: str, data: Federation) -> tuple[int, Setup]:
+    """The number of a site in a plan, and all that it needs to work on its data."""
+    number = plan.number_of(site)
+    experiment = plan.experiment_on(_placed(data, plan, number))
+    setup = Setup.of(experiment, experiment.stages[-1], {})
+    check_clients(data)
+    check_data(setup.algorithm, setup.tasks[number], data, experiment.batching)
+    check_evaluation(data, setup.tasks[number], experiment.evaluation_batch)
+    return number, setup
 
 
 def _placed(data: Federation, plan: Plan, number: int) -> Federation:

@@ -148,8 +148,28 @@ def write_hosts(folder: Path, sites: Sequence[str], host: str, port: int, public
             (place / AUTHORITY).write_bytes((link / AUTHORITY).read_bytes())
 
 
-def _unit(description: str, command: str, *, user: str, folder: str, after: str = "", extra: str = "") -> str:
-    return UNIT.format(description=description, command=command, user=user, folder=folder, after=after, extra=extra)
+def _unit(
+    description: str,
+    command: str,
+    *,
+    user: str,
+    folder: str,
+    after: str = "",
+    unit: str = "",
+    extra: str = "",
+    restart: str = "always",
+) -> str:
+    """A service; `unit` and `extra` are further lines of its first and second section."""
+    return UNIT.format(
+        description=description,
+        command=command,
+        user=user,
+        folder=folder,
+        after=after and f" {after}",
+        unit=unit,
+        extra=extra,
+        restart=restart,
+    )
 
 
 def _operator(sites: Sequence[str], trial: bool) -> str:

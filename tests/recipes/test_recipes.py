@@ -18,6 +18,7 @@ from partita.errors import PartitaError
 from partita.experiment.files import make
 from partita.experiment.settings import arguments
 from partita.recipes.judge import judge_claims, judge_numbers
+from partita.recipes.learned import TEXT, learned
 from partita.recipes.page import PICTURES, drawn_pictures, page
 from partita.recipes.places import all_recipes, recipe_named, recipe_names, results_folder
 from partita.recipes.recipe import read_recipe, runs_of
@@ -148,6 +149,25 @@ def test_stored_results_are_of_recipes_and_of_their_runs() -> None:
 def test_the_page_is_that_of_the_data() -> None:
     text = page(all_recipes(), results_folder())
     assert (DOCS / "reproduction.md").read_text(encoding="utf-8") == text, "write it again with: partita recipe page"
+
+
+def test_what_was_learned_is_in_the_data() -> None:
+    text = learned(TEXT.read_text(encoding="utf-8"), results_folder())
+    assert "{{" not in text
+    assert (DOCS / "learned.md").read_text(encoding="utf-8") == text, "write it again with: partita recipe page"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{{hapt full: FedAvgg}}", "Unknown number 'FedAvgg'"),
+        ("{{hapt small: FedAvg}}", "no result is stored"),
+        ("{{hapt full: FedAvg minus nothing}}", "Unknown number 'nothing'"),
+    ],
+)
+def test_a_figure_that_is_not_stored_cannot_be_written(text: str, message: str) -> None:
+    with pytest.raises(PartitaError, match=message):
+        learned(text, results_folder())
 
 
 def test_the_pictures_are_those_of_the_data() -> None:

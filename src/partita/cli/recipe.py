@@ -124,14 +124,17 @@ def page(
     path: Annotated[Path, typer.Argument(help="The file to write.")] = Path("docs/reproduction.md"),
     results: Results = None,
 ) -> None:
-    """Write the page of reproductions, and its pictures beside it, from the recipes and their stored results."""
+    """Write the page of reproductions, its pictures and `learned.md` beside it, from recipes and stored results."""
+    from ..recipes.learned import TEXT, learned
     from ..recipes.page import PICTURES, drawn_pictures, page as written
     from ..recipes.places import all_recipes, results_folder
 
     recipes, stored = all_recipes(), results or results_folder()
     folder = path.parent / PICTURES
     drawn = drawn_pictures(recipes, stored)
+    lessons = learned(TEXT.read_text(encoding="utf-8"), stored)
     try:
+        (path.parent / "learned.md").write_text(lessons, encoding="utf-8")
         path.write_text(written(recipes, stored), encoding="utf-8")
         folder.mkdir(exist_ok=True)
         for old in folder.glob("*.svg"):

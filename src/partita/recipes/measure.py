@@ -126,6 +126,12 @@ class Found:
         single = (one.weights > 0).sum() == 1 or (other.weights > 0).sum() == 1
         return Difference(one.value - other.value, None if single else middle(drawn[np.isfinite(drawn)]), one.unit)
 
+    def baseline(self, name: str) -> Scores | None:
+        """Of a baseline (floor, local, global, global + fine-tune), averaged as the recipe's first number."""
+        run = self.result.baselines.get(name) if self.result else None
+        average = self.recipe.numbers[0].average if self.recipe.numbers else "macro"
+        return self._read(run, Number(name=name, average=average)) if run else None
+
     def _read(self, run: RunResult, number: Number) -> Scores | None:
         lower_is_better = Metric(run.metric).lower_is_better
         scale = 1.0 if lower_is_better else 100.0

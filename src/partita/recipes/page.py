@@ -147,7 +147,7 @@ def _picture(recipe: Recipe, result: RecipeResult, each: Drawn) -> list[str]:
         "",
         f"![{each.title}]({PICTURES}/{_file(recipe, result, each)})",
         "",
-        "<details><summary>Numbers</summary>",
+        '<details markdown="1"><summary>Numbers</summary>',
         "",
         "| " + " | ".join(each.table.columns) + " |",
         "|" + "---|" * len(each.table.columns),
@@ -183,7 +183,7 @@ def _number_tables(recipe: Recipe, result: RecipeResult | None) -> list[str]:
             for each in others
         ]
         title = f"{amount(len(others), 'published number')} not run here"
-        folded = ["<details>", f"<summary>{title}</summary>", "", *rows, "", "</details>"]
+        folded = ['<details markdown="1">', f"<summary>{title}</summary>", "", *rows, "", "</details>"]
         lines += ["", *(folded if len(others) > SHOWN or measured_here else rows)]
     return lines
 
@@ -218,8 +218,5 @@ def _range(counts: Sequence[int], what: str) -> str:
 
 
 def _baseline(recipe: Recipe, result: RecipeResult, name: str) -> str:
-    run = result.baselines[name]
-    average = recipe.numbers[0].average if recipe.numbers else "macro"
-    alone = RecipeResult(recipe.name, result.size, "", {}, {name: run})
-    found = measured(Found(recipe, alone).scores(Number(name=name, run=name, average=average)))
-    return (found.text if found else NONE) + (f", {run.choice}" if run.choice else "")
+    found, choice = measured(Found(recipe, result).baseline(name)), result.baselines[name].choice
+    return (found.text if found else NONE) + (f", {choice}" if choice else "")

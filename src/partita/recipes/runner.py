@@ -93,10 +93,15 @@ def gathered_result(
         recipe=recipe.name,
         size=size,
         command=command(recipe, size),
-        environment=environment() if results or not before else before.environment,
+        environment=_environment() if results or not before else before.environment,
         runs={name: known[name] for name in recipe.runs if name in known},
         baselines=(baseline_results(first) if first else {}) or (before.baselines if before else {}),
     )
+
+
+def _environment() -> dict[str, object]:
+    """Versions and machine; the commit is that of each run."""
+    return {name: value for name, value in environment().items() if name != "commit"}
 
 
 def _analysed(run: StoredRun, wanted: Sequence[str], most: int | None, on_event: OnEvent) -> StoredRun:

@@ -53,7 +53,11 @@ def assert_near(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) ->
         torch.testing.assert_close(tensor, other[name], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if summable(name)])
+QUICK = ("fedper", "ditto", "flayer")
+EACH = [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in METHODS if summable(name)]
+
+
+@pytest.mark.parametrize("name", EACH)
 def test_a_sum_gives_the_same_model(name: str, tmp_path: Path) -> None:
     """For every method whose server needs a sum; one that masks entries is refused by the sites."""
     made = experiment(METHODS[name], **EVERYONE)
@@ -84,7 +88,7 @@ def test_what_can_be_summed_is_found_by_what_its_server_needs() -> None:
         weights_of_sum(replace(fedavg(), server=averaging(weights="uploaded")))
 
 
-@pytest.mark.parametrize("weights", ["samples", "uniform", "batches"])
+@pytest.mark.parametrize("weights", ["uniform", pytest.param("batches", marks=pytest.mark.slow)])
 def test_weights_are_those_of_the_server(weights: Any, tmp_path: Path) -> None:
     plain, secure = both(experiment(fedper(), server=averaging(weights=weights), **EVERYONE), tmp_path)
     assert_near(plain.state, secure.state)
@@ -131,9 +135,9 @@ def test_a_site_that_is_lost_after_its_update_counts(tmp_path: Path) -> None:
 
     _, found, _ = run(silent, tmp_path / "some")
     assert found.participants == [4, 4]
-    whole, secure = both(experiment(fedper(), **EVERYONE), tmp_path)
-    assert_near(whole.state, found.state)
-    assert_near(secure.state, found.state)
+    plan = Plan.of(experiment(fedper(), **EVERYONE))
+    with sites_of(plan, DATA, tmp_path / "plain") as sites:
+        assert_near(federate(plan, sites).state, found.state)
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,10 @@ from schemathesis.core.result import Ok
 from partita.web.app import application
 from partita.web.catalogue import Catalogue, find_entries
 from partita.web.limits import Limits
+from repetition import repeated
 from web.asking import Asking, asking
 
 TOKEN = "a-token-of-many-letters"
-EXAMPLES = 8
-"""Of each kind, for each path."""
 
 
 def ask_everything(server: Asking, headers: dict[str, str], examples: int) -> dict[str, set[int]]:
@@ -61,10 +60,12 @@ def _ask(
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::hypothesis.errors.NonInteractiveExampleWarning")
-def test_no_request_is_an_error_of_the_server(kept: Path) -> None:
+@pytest.mark.parametrize("examples", repeated([8, 200]))
+def test_no_request_is_an_error_of_the_server(kept: Path, examples: int) -> None:
+    """`examples` requests of each kind, for each path."""
     app = application(Catalogue(find_entries([kept / "digits"]), 1 << 20), Limits(rate=0), TOKEN)
     with asking(app) as server:
-        seen = ask_everything(server, {"Authorization": f"Bearer {TOKEN}"}, EXAMPLES)
+        seen = ask_everything(server, {"Authorization": f"Bearer {TOKEN}"}, examples)
     assert seen.keys() >= {"GET /health", "GET /runs", "GET /clients", "POST /predict", "POST /clients"}
     assert {200, 422} <= seen["GET /clients"]
     assert 422 in seen["POST /predict"]

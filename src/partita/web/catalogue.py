@@ -10,8 +10,8 @@ from torch import Tensor
 from ..errors import PartitaError, unknown
 from ..runs.database import DATABASE
 from ..runs.folders import find_runs
+from ..serving.card_files import CARD
 from ..serving.files import file_names
-from ..serving.loaded import CARD
 from ..serving.onboard import Newcomer
 from ..serving.questions import Questions
 from .batches import Inquiry, answers

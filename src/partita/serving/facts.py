@@ -1,9 +1,14 @@
 """What is told of a client? What was stored with its run; nothing is computed from data."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
+from ..evaluation.variants import Variant
 from ..runs.gains import named_baselines
 from ..runs.stored import StoredRun
+
+SCORED = ("personal", "guarded", "global", "local", "floor")
+"""The models whose test scores are told of a client."""
 
 
 class ClientFacts:
@@ -47,3 +52,32 @@ class ClientFacts:
     def scores(self, client: int) -> dict[str, float]:
         """By name: personal, guarded, global, local, floor, as far as they were measured."""
         return {name: known[client] for name, known in self._scores.items() if client in known}
+
+
+def client_scores(run: StoredRun, which: Variant | None) -> Callable[[int], dict[str, Any]]:
+    """What a card tells of a client's test scores, by its number, also of clients that never trained."""
+    variant, facts = which or run.record.variant, ClientFacts(run)
+    tested = {
+        each.client: each for each in run.at_last if (each.variant, each.role) == (variant, "test") and each.count
+    }
+
+    def told(client: int) -> dict[str, Any]:
+        record = tested.get(client)
+        if record is None:
+            return {"score": None}
+        own = {"test": record.score, "count": record.count, "correct": record.correct, "loss": record.loss}
+        if which is not None:
+            return {"score": own}
+        known = facts.scores(client)
+        guarded = {"guarded": known["guarded"]} if "guarded" in known else {}
+        others = {name: known[name] for name in ("global", "local", "floor") if name in known}
+        return {"score": own | guarded, "compared": others}
+
+    return told
+
+
+def scores_told(entry: Mapping[str, Any]) -> dict[str, float]:
+    """The test scores that a card tells of a client, by model."""
+    score = entry["score"] or {}
+    found = {"personal": score.get("test"), "guarded": score.get("guarded"), **entry.get("compared", {})}
+    return {name: found[name] for name in SCORED if found.get(name) is not None}

@@ -1,5 +1,6 @@
 """How is a plan run over a SuperLink? As any experiment, on data that sites keep, with the sites as its executor."""
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import partial
@@ -31,7 +32,7 @@ def federated(
             Carrier(plan.sites, listener, lambda: superlink.start_app(socket), keys=keys, on_look=journal.online)
         ) as carrier,
     ):
-        journal.note("started", sites=plan.sites, rounds=plan.experiment.get("rounds"), seconds=limits.seconds)
+        journal.note("started", process=os.getpid())
         data = introduced(plan, carrier, limits, journal.note)
         exchange = partial(carrier, absent=limits.absent)
         try:

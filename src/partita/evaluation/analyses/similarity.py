@@ -156,7 +156,7 @@ def _means(names: Sequence[str], results: Sequence[Result], kind: str) -> list[t
 
 
 def _matrix(findings: Findings) -> Cells:
-    """Of the first run."""
+    """The matrix of the first run."""
     result = findings.results[0]
     return Cells(
         title=f"{findings.method}: pairs of clients",

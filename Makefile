@@ -20,6 +20,7 @@ demo: $(VENV)/partita
 test: $(VENV)/test browser
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/vulture
 	$(BIN)/mypy
 	$(BIN)/pytest -n auto --dist worksteal
 

@@ -13,6 +13,7 @@ from partita.core.selectors import (
     EVERYTHING,
     HEAD,
     INPUT,
+    MOST_TERMS,
     NETWORK,
     NORM,
     NOTHING,
@@ -394,3 +395,29 @@ def test_a_slash_in_the_name_of_a_module_is_refused() -> None:
 def test_a_pattern_is_needed() -> None:
     with pytest.raises(PartitaError, match="needs a pattern"):
         where()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(" * 300 + "head" + ")" * 300,
+        "~" * 300 + "head",
+        "head & " * 300 + "head",
+        "last_blocks:" + "9" * 5000,
+    ],
+    ids=["brackets", "inversions", "names", "digits"],
+)
+def test_a_text_without_end_is_refused(text: str) -> None:
+    """It would overflow the stack, or take memory that grows with its square."""
+    with pytest.raises(PartitaError, match=r"are allowed|Unknown selector"):
+        Selector.parse(text)
+
+
+def test_as_much_as_is_allowed_can_be_used_and_printed() -> None:
+    names = [f"layer{number}" for number in range(MOST_TERMS - 1)]
+    many = Selector.parse("|".join([*names, "head"]))
+    again = Selector.parse(str(many))
+    assert str(again) == str(many)
+    deep = Selector.parse("~(" * (MOST_TERMS // 2) + "head" + ")" * (MOST_TERMS // 2))
+    names_held = frozenset(SMALL.names)
+    assert deep(SMALL, names_held) in (HEAD(SMALL, names_held), names_held - HEAD(SMALL, names_held))

@@ -116,7 +116,6 @@ def some_penalty(trained: Tensors, client: Client) -> Tensor:
     return 0.05 * torch.stack([tensor.abs().sum() for tensor in trained.values()]).sum()
 
 
-PLAIN_STEPS = SGD(0.1)
 PHASES: dict[str, Phase] = {
     "sgd": Phase(NETWORK, SGD(0.1), epochs=2),
     "momentum": Phase(NETWORK, SGD(0.05, momentum=0.9), epochs=2),

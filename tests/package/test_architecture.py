@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from package.test_package import LEVEL, LEVELS, MODULES, ROOT, TEXTS, own_imports
+from package.test_package import LEVEL, LEVELS, MODULES, ROOT, SOURCES, TEXTS, own_imports
 
 DESIGN = Path(__file__).resolve().parents[2] / "docs" / "design.md"
 GROUND = LEVELS[0].split()
@@ -43,6 +43,14 @@ def _level(room: str) -> int:
 def test_the_drawing_is_that_of_the_code() -> None:
     text = DESIGN.read_text(encoding="utf-8")
     assert text.partition(BEGIN)[2].partition(END)[0] == drawing(), "put this into docs/design.md:\n" + drawing()
+
+
+def test_every_room_is_told_in_one_line() -> None:
+    """By the first line of its docstring, in the order of levels."""
+    rooms = [room for room in LEVEL if (ROOT / room).is_dir()]
+    firsts = {room: (ast.get_docstring(SOURCES[room]) or "").splitlines()[0] for room in rooms}
+    table = "\n".join(f"| `{room}` | {first} |" for room, first in firsts.items())
+    assert table in DESIGN.read_text(encoding="utf-8"), "put this into docs/design.md:\n" + table
 
 
 def test_the_levels_are_told_in_one_line() -> None:

@@ -3,7 +3,6 @@
 import hashlib
 import multiprocessing
 import os
-import sqlite3
 from collections.abc import Callable
 from functools import cache
 from multiprocessing.process import BaseProcess
@@ -131,23 +130,6 @@ def _digest(state: Tensors, own: dict[int, Tensors], *numbers: object) -> str:
             found.update(tensor.contiguous().numpy().tobytes())
     found.update(repr([list(each) for each in numbers]).encode())  # type: ignore[call-overload]  # lists of records
     return found.hexdigest()
-
-
-def stored_bytes(folder: Path) -> str:
-    """Of what stands in the database of states and numbers, byte by byte; times differ from run to run."""
-    with sqlite3.connect(folder / DATABASE) as connection:
-        rows = [
-            connection.execute(query).fetchall()
-            for query in (
-                "SELECT stage, client, part, bytes, checksum FROM parts ORDER BY stage, client, part",
-                "SELECT stage, client, round, parts FROM states ORDER BY stage, client",
-                "SELECT * FROM metrics ORDER BY rowid",
-                "SELECT * FROM traffic ORDER BY rowid",
-                "SELECT stage, round, participants FROM rounds ORDER BY stage, round",
-            )
-        ]
-    connection.close()
-    return hashlib.sha256(repr(rows).encode()).hexdigest()
 
 
 @cache

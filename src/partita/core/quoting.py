@@ -30,8 +30,8 @@ def unquoted(text: str) -> str:
 
 def tokens(text: str) -> list[str]:
     """Brackets, operators and names."""
-    found, at = [], 0
-    while text[at:].strip():
+    found, at, end = [], 0, len(text.rstrip())
+    while at < end:
         token = _TOKEN.match(text, at)
         if not token:
             raise PartitaError(f"Selector {text!r}: a quote is not closed.")

@@ -194,7 +194,12 @@ DECIDED = Selector("decided", lambda network, names: frozenset(name for name in 
 """What the algorithm decided on while it runs (`Algorithm.decide`); nothing before that."""
 
 _NAMED = {str(s): s for s in (NOTHING, EVERYTHING, NETWORK, HEAD, BODY, NORM, INPUT, WEIGHTS, DECIDED)}
+_OPERATORS = frozenset("()~&|,")
 _COUNTED = {"last_blocks": last_blocks, "first_blocks": first_blocks, "last_tensors": last_tensors}
+
+
+MOST_TERMS = 150
+"""The most terms that the text of a selector may have. Each is a level of nesting, and Python's stack is finite."""
 
 
 class _Parser:
@@ -203,6 +208,12 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self.text = text
         self.tokens = tokens(text)
+        names = sum(token not in _OPERATORS for token in self.tokens)
+        if max(names, self.tokens.count("(") + self.tokens.count("~")) > MOST_TERMS:
+            raise PartitaError(
+                f"A selector has {names} names, and at most {MOST_TERMS} are allowed, as are brackets and ~. Choose by "
+                "patterns, as in 'layer4.*'."
+            )
 
     def selector(self) -> Selector:
         found = self.alternatives()
@@ -253,7 +264,7 @@ def _named(term: str) -> Selector:
     kind, colon, argument = term.partition(":")
     if not colon:
         return where(term)
-    if kind in _COUNTED and re.fullmatch(r"-?\d+", argument):
+    if kind in _COUNTED and re.fullmatch(r"-?\d{1,9}", argument):
         return _COUNTED[kind](int(argument))
     if kind == "name" and argument:
         return where(unquoted(argument))

@@ -56,9 +56,11 @@ class Plan:
     sites: tuple[str, ...]
     partita: str = field(default_factory=lambda: version("partita"))
     format: int = FORMAT
+    schema: str = ""
+    """The version of the schema that all sites' data must have, as their contracts say it."""
 
     @classmethod
-    def of(cls, experiment: Experiment, sites: Sequence[str] | None = None) -> "Plan":
+    def of(cls, experiment: Experiment, sites: Sequence[str] | None = None, schema: str = "") -> "Plan":
         """The plan of an experiment, whose clients are the sites unless others are named."""
         data = experiment.data
         _refuse(experiment)
@@ -72,7 +74,7 @@ class Plan:
         names = tuple(sites or [data.name_of(at) for at in range(len(data))])
         if len(set(names)) != len(names) or not all(names):
             raise PartitaError(f"The sites are {list(names)}. Give each a name of its own.")
-        return cls(settings, DataFacts.of(data), names)
+        return cls(settings, DataFacts.of(data), names, schema=schema)
 
     @property
     def hash(self) -> str:
@@ -97,8 +99,15 @@ class Plan:
             told = values["data"]
             lists = {"shape": tuple(told["shape"]), "class_names": tuple(told.get("class_names", ()))}
             facts = DataFacts(**{**told, **lists})
-            plan = cls(values["experiment"], facts, tuple(values["sites"]), values["partita"], values["format"])
-            if facts.kind not in OBJECTIVES or not all(isinstance(name, str) for name in plan.sites):
+            plan = cls(
+                values["experiment"],
+                facts,
+                tuple(values["sites"]),
+                values["partita"],
+                values["format"],
+                values.get("schema", ""),
+            )
+            if facts.kind not in OBJECTIVES or not all(isinstance(name, str) for name in (*plan.sites, plan.schema)):
                 raise ValueError(facts.kind)
         except (KeyError, TypeError, ValueError) as problem:
             raise PartitaError(f"This is no plan of a federation ({type(problem).__name__}: {problem}).") from problem

@@ -18,6 +18,7 @@ from ..simulation.jobs import ClientResult, Evaluate, Job, StayAway, Train
 from ..simulation.setup import Setup
 from ..simulation.traffic import traffic
 from ..tensors import Tensors
+from .journal import Note, no_note
 from .messages import Kind, Order, Reply
 from .plan import Plan
 from .remote import remote_federation
@@ -48,21 +49,28 @@ class Limits:
     """How many updates a round needs at least."""
     norm: float | None = None
     """How far an update may be from what the site received, in the Euclidean norm."""
+    absent: float = 60.0
+    """Seconds after which a round goes on without a site that is not connected."""
 
     def __post_init__(self) -> None:
-        if not self.seconds > 0 or self.replies < 1 or (self.norm is not None and not self.norm > 0):
-            raise PartitaError(f"{self}: seconds and norm must be above 0, replies at least 1.")
+        above = (self.seconds, self.absent, 1.0 if self.norm is None else self.norm)
+        if self.replies < 1 or not all(each > 0 for each in above):
+            raise PartitaError(f"{self}: seconds, absent and norm must be above 0, replies at least 1.")
 
 
-def introduced(plan: Plan, exchange: Exchange, limits: Limits) -> Federation:
+def introduced(plan: Plan, exchange: Exchange, limits: Limits, note: Note = no_note) -> Federation:
     """The sites of a plan, as they introduce themselves; one that refuses is an error with its reason."""
     order = Order("introduce", plan.text).write()
     said: dict[int, Mapping[str, int]] = {}
+    note("asked", kind="introduce", sites=dict.fromkeys(plan.sites, len(order)), seconds=limits.seconds)
     for number, message in exchange(dict.fromkeys(range(len(plan.sites)), order), limits.seconds):
         if isinstance(message, PartitaError):
+            note("left out", site=plan.sites[number], round=0, reason=str(message))
             raise PartitaError(f"Site {plan.sites[number]} cannot be asked: {message}.")
+        note("answered", site=plan.sites[number], bytes=len(message))
         reply = Reply.read(message)
         if reply.refused:
+            note("left out", site=plan.sites[number], round=0, reason=f"the site refused: {reply.refused}")
             raise PartitaError(f"Site {plan.sites[number]} refuses the plan: {reply.refused}")
         if reply.kind != "introduce" or reply.plan != plan.hash:
             raise PartitaError(f"Site {plan.sites[number]} answers for another plan.")
@@ -78,6 +86,7 @@ class Sites:
     exchange: Exchange
     limits: Limits = Limits()
     on_rejection: Callable[[Rejection], None] = lambda rejection: None
+    note: Note = no_note
 
     @contextmanager
     def open(self, setup: Setup) -> Iterator[CarryOut]:
@@ -98,12 +107,16 @@ class Sites:
             number: replace(order.message(self.plan.hash, training), rejected=told.pop(number, "")).write()
             for number, order in asked.items()
         }
+        self._note_asked(asked, messages)
         accepted, left, end = 0, set(asked), time.monotonic() + self.limits.seconds
         for number, message in self.exchange(messages, self.limits.seconds) if messages else ():
             if number not in left or time.monotonic() > end:
                 # Late, or answered before: the site is told by what it is asked to go on from.
+                self.note("ignored", site=self.plan.sites[number], reason="late, or answered before")
                 continue
             left.discard(number)
+            if isinstance(message, bytes):
+                self.note("answered", site=self.plan.sites[number], bytes=len(message))
             if isinstance(message, PartitaError):
                 yield self._rejected(setup, number, asked[number], str(message))
                 continue
@@ -118,16 +131,24 @@ class Sites:
         for number in sorted(left):
             yield self._rejected(setup, number, asked[number], f"no reply within {self.limits.seconds:g} s")
         if training and accepted < self.limits.replies:
-            [round] = {order.job.moment.round + 1 for order in asked.values()}
+            [round] = {order.round for order in asked.values()}
             raise PartitaError(
                 f"Round {round}: {accepted} of {training} sites sent an update that could be used, and at least "
                 f"{self.limits.replies} must. Nothing is lost: resume the run when they are back."
             )
 
+    def _note_asked(self, asked: Mapping[int, "SingleOrder"], messages: Mapping[int, bytes]) -> None:
+        for kind in KINDS:
+            sites = {self.plan.sites[at]: len(messages[at]) for at, each in asked.items() if type(each.job) is kind}
+            if sites:
+                [round] = {order.round for order in asked.values()}
+                self.note("asked", kind=KINDS[kind], round=round, sites=sites, seconds=self.limits.seconds)
+
     def _rejected(self, setup: Setup, number: int, order: "SingleOrder", reason: str) -> ClientResult:
         """Nothing but why the site is left out, if the plan allows that; else the run stops."""
-        site, round = self.plan.sites[number], order.job.moment.round + 1
+        site, round = self.plan.sites[number], order.round
         self.on_rejection(Rejection(site, round, reason))
+        self.note("left out", site=site, round=round, reason=reason)
         if setup.experiment.on_sick_client == "stop":
             raise PartitaError(
                 f"Round {round}: the reply of site {site} cannot be used: {reason}. To go on without it, make the plan "
@@ -144,6 +165,11 @@ class SingleOrder:
     job: Job
     received: Tensors
     kept: int
+
+    @property
+    def round(self) -> int:
+        """Counted from 1; models are evaluated as they are before the next."""
+        return self.job.moment.round + (not isinstance(self.job, Evaluate))
 
     def message(self, plan: str, taking_part: int) -> Order:
         return Order(

@@ -22,17 +22,11 @@ from ..randomness import Moment
 from ..registry import Trusted
 from ..simulation.tasks import Factory
 from ..tensors import Tensors, under
-from .loaded import CARD
+from .card_files import CARD, PREPARATION, read_card
 from .separation import Separation, separate
 from .tensor_files import hash_of, read_tensors
 
-FORMAT = 1
-SHARED, GLOBAL, PREPARATION, VOCABULARY = (
-    "shared.safetensors",
-    "global.safetensors",
-    "preparation.safetensors",
-    "vocabulary.json",
-)
+SHARED, GLOBAL, VOCABULARY = "shared.safetensors", "global.safetensors", "vocabulary.json"
 GUARD = "guard/"
 """Before the names of tensors in which a client's global network differs from that of others."""
 
@@ -45,7 +39,6 @@ class Artefact:
     the body with the shared weights and the names of the head's tensors, so that inputs of different clients go
     through the body in one batch and each row through its own head; elsewhere, and for any client whose personal part
     holds more, `outputs(client, inputs)` puts a client's tensors into one network that all clients share.
-    `global_outputs` is the same for the global model, which the guard mixes in with the weight `1 - weight(client)`.
     """
 
     def __init__(
@@ -142,10 +135,6 @@ class Artefact:
         """The logits of a client's personal model, unguarded, for prepared inputs, from the one network of all."""
         return self._answering(client).outputs(inputs, self.entry(client)["number"], self._moment)
 
-    def global_outputs(self, client: str | int | None, inputs: Tensor) -> Tensor:
-        """The logits of the global model for prepared inputs."""
-        return self._global_answering(client).outputs(inputs, -1, self._moment)
-
     @cached_property
     def separation(self) -> Separation | None:
         """The body and the names of the head's tensors, where the personal part is a linear head at the end."""
@@ -195,6 +184,7 @@ class Artefact:
             self.card["variant"],
             entry["weight"] if guarded else None,
             self._moment,
+            entry["onboarded"]["samples"] if "onboarded" in entry else None,
         )
 
     def _task(self, client: str | int) -> Task:
@@ -267,23 +257,6 @@ def load_exported(
         return found
     except (KeyError, TypeError, AttributeError) as problem:
         raise PartitaError(f"{place / CARD} is damaged: {problem!r}. Export the models again.") from problem
-
-
-def read_card(folder: Path) -> dict[str, Any]:
-    """What a folder of models says of itself."""
-    path = folder / CARD
-    try:
-        card = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise PartitaError(
-            f"{folder} holds no exported models. Write them with: partita export RUN --models {folder}"
-        ) from None
-    except (OSError, ValueError) as problem:
-        raise PartitaError(f"{path} cannot be read: {problem}. Export the models again.") from problem
-    if not isinstance(card, dict) or card.get("format") != FORMAT:
-        found = card.get("format") if isinstance(card, dict) else None
-        raise PartitaError(f"{path} is in format {found}; this version of partita reads format {FORMAT}.")
-    return card
 
 
 def _trusted(settings: Mapping[str, Any], trust: bool) -> dict[str, Any]:

@@ -179,7 +179,7 @@ def ours(rounds: int, hidden: int) -> Measured:
             ):
                 keep(remote, folder / "run", baselines=None, on=sites)
         finally:
-            trial._process = start  # type: ignore[assignment]
+            trial._process = start
         run = read_run(folder / "run")
         entries = [json.loads(line) for line in (folder / "run" / "federation.log").read_text().splitlines()]
         asked = sum(sum(each["sites"].values()) for each in entries if each["event"] == "asked")

@@ -12,7 +12,7 @@ APT := $(ROOT) env DEBIAN_FRONTEND=noninteractive apt-get -qq
 # What is imported once is compiled once, whatever the environment says: many tests start processes of their own.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test test-all browser lint bench faults clean
+.PHONY: demo test test-all browser lint docs bench faults clean
 
 demo: $(VENV)/partita
 	$(BIN)/partita demo
@@ -43,6 +43,11 @@ lint: $(VENV)/test
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/mypy
+
+# The documentation, with warnings as errors: site/index.html. It loads nothing from elsewhere.
+docs: $(VENV)/test
+	PYTHONPATH=. NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --strict --quiet
+	@echo "Read it: $(BIN)/python -m http.server --bind 127.0.0.1 --directory site"
 
 bench: $(VENV)/partita
 	$(BIN)/python -m benchmarks --output benchmarks/history/last.json

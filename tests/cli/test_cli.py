@@ -86,10 +86,6 @@ def test_examples_of_the_help_work(ask: Ask, line: str, tmp_path: Path, monkeypa
     assert answer.code == 0, answer.err
 
 
-def test_without_a_command_there_is_help() -> None:
-    assert "Usage" in CliRunner().invoke(app, []).output
-
-
 def test_help_is_quick_because_torch_stays_away() -> None:
     program = """
 import sys

@@ -17,13 +17,16 @@ from . import (
     guard,
     inform,
     node,
+    node_report,
     onboard,
+    operator,
     options,
     predict,
     recipe,
     report,
     run,
     serve,
+    services,
     show,
     start,
     sweep,
@@ -84,18 +87,27 @@ data_app.command("list")(data.data_list)
 data_app.command("show")(data.data_show)
 data_app.command("split")(data.data_split)
 node_app.command("run")(node.run)
+node_app.command("connect")(services.connect)
 node_app.command("approve")(node.approve)
 node_app.command("log")(node.log)
+node_app.command("check")(node.check)
+node_app.command("report")(node_report.report)
+node_app.command("backup")(node.backup)
+node_app.command("restore")(node.restore)
 recipe_app.command("list")(recipe.list_recipes)
 recipe_app.command("show")(recipe.show_recipe)
 recipe_app.command("run")(recipe.run)
 recipe_app.command("check")(recipe.check)
 recipe_app.command("page")(recipe.page)
-
-
 federate_app.command("plan")(node.plan)
 federate_app.command("server")(federate.server)
 federate_app.command("up")(federate.up)
+federate_app.command("superlink")(services.superlink)
+federate_app.command("init")(operator.init)
+federate_app.command("enrol")(operator.enrol)
+federate_app.command("revoke")(operator.revoke)
+federate_app.command("rotate")(operator.rotate)
+federate_app.command("status")(operator.status)
 
 
 def main() -> None:

@@ -7,7 +7,8 @@ what was accepted; so the personal part and the shared part are always of the sa
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -32,6 +33,7 @@ CREATE TABLE IF NOT EXISTS states (
 CREATE TABLE IF NOT EXISTS parts (
     blob INTEGER, part INTEGER, bytes BLOB NOT NULL, checksum TEXT NOT NULL, PRIMARY KEY (blob, part)
 );
+CREATE TABLE IF NOT EXISTS evaluations (plan TEXT PRIMARY KEY, round INTEGER, kept INTEGER) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS releases (plan TEXT PRIMARY KEY, count INTEGER NOT NULL) WITHOUT ROWID;
 """
 UNUSED = "DELETE FROM parts WHERE blob NOT IN (SELECT blob FROM states)"
@@ -40,6 +42,15 @@ Slot = Literal["accepted", "pending", "received"]
 
 class PersonalStateError(PartitaError):
     """The personal state cannot be read or written. The reason names places of the site, and stays there."""
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """What a site has: its own part and the shared one, after a round."""
+
+    round: int
+    own: Tensors
+    received: Tensors
 
 
 class PersonalStore:
@@ -94,10 +105,10 @@ class PersonalStore:
             return str(found[0]) if found else None
 
     @property
-    def plans(self) -> list[str]:
-        """The hashes of all plans that were introduced."""
+    def evaluated(self) -> list[str]:
+        """The hashes of plans of which the site has a whole model."""
         with self._explained():
-            return [str(plan) for [plan] in self._connection.execute("SELECT plan FROM plans ORDER BY plan")]
+            return [str(plan) for [plan] in self._connection.execute("SELECT plan FROM evaluations ORDER BY plan")]
 
     def settle(self, plan: str, kept: int) -> None:
         """The server has accepted the state of round `kept` and none after it: that one is the accepted one now."""
@@ -123,27 +134,51 @@ class PersonalStore:
             return {}
         raise self._out_of_step(rounds, kept)
 
-    def latest(self, plan: str) -> tuple[int, Tensors]:
-        """The last state, and the round after which it is; it may not be accepted yet."""
-        with self._explained():
-            rounds = self._rounds(plan)
-            last = max(rounds.values(), default=0)
-        return last, self.own(plan, last)
-
     def keep(self, plan: str, round: int, own: Tensors) -> None:
         """The state after a round, pending until the server says that it accepted it."""
         if self._rounds(plan).get("accepted", 0) >= round:
             raise PartitaError(f"Round {round} is accepted already; its state is not replaced.")
         self._put(plan, "pending", round, own)
 
-    def keep_received(self, plan: str, round: int, received: Tensors) -> None:
-        """The shared part after a round, so that the site has its whole model when the server is gone."""
-        self._put(plan, "received", round, received)
+    def keep_received(self, plan: str, round: int, kept: int, received: Tensors) -> None:
+        """The shared part after a round, so that the site has its whole model when the server is gone.
 
-    def received(self, plan: str) -> tuple[int, Tensors] | None:
-        """The shared part that was kept last, and after which round it is."""
+        It goes with the site's state after round `kept`.
+        """
+        self._put(plan, "received", round, received, kept)
+
+    def model(self, plan: str) -> Model | None:
+        """What the site had at the last evaluation; None before the first."""
         with self._explained():
-            return self._state(plan, "received") if "received" in self._slots(plan) else None
+            found = self._connection.execute("SELECT round, kept FROM evaluations WHERE plan = ?", (plan,)).fetchone()
+            if found is None:
+                return None
+            _, received = self._state(plan, "received")
+            rounds = self._rounds(plan)
+        round, kept = found
+        # A state of a later round may have replaced the one that was evaluated.
+        known = kept if kept in rounds.values() else max(rounds.values(), default=0)
+        return Model(round, self.own(plan, known), received)
+
+    def restore(self, plan: str, round: int) -> int:
+        """Let the last state that is here stand for that of a round which was lost; returns the round it is of."""
+        rounds = self._rounds(plan)
+        held = max(rounds.values(), default=0)
+        own = self.own(plan, held)
+        with self._writing() as connection:
+            connection.execute("DELETE FROM states WHERE plan = ? AND slot != 'received'", (plan,))
+            connection.execute(UNUSED)
+        self._put(plan, "accepted", round, own)
+        return held
+
+    def copy_to(self, path: Path) -> None:
+        """A whole copy, also while another process writes; nobody but its user may read it."""
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
+        except OSError as problem:
+            raise PartitaError(f"Cannot write {path}: {problem.strerror}.") from problem
+        with self._explained(), closing(sqlite3.connect(path)) as target:
+            self._connection.backup(target)
 
     def add_release(self, plan: str) -> None:
         """Count a release under differential privacy, before it leaves."""
@@ -157,7 +192,7 @@ class PersonalStore:
         with self._explained():
             return int(self._connection.execute("SELECT COALESCE(SUM(count), 0) FROM releases").fetchone()[0])
 
-    def _put(self, plan: str, slot: Slot, round: int, tensors: Tensors) -> None:
+    def _put(self, plan: str, slot: Slot, round: int, tensors: Tensors, kept: int | None = None) -> None:
         blob = pack(tensors)
         if self._cipher:
             blob = self._cipher.sealed(blob, _place(plan, slot, round))
@@ -169,6 +204,8 @@ class PersonalStore:
             )
             connection.execute(UNUSED)
             connection.executemany("INSERT INTO parts VALUES (?, ?, ?, ?)", [(number, *part) for part in parts])
+            if kept is not None:
+                connection.execute("INSERT OR REPLACE INTO evaluations VALUES (?, ?, ?)", (plan, round, kept))
 
     def _state(self, plan: str, slot: Slot) -> tuple[int, Tensors]:
         """Of a slot that holds something."""
@@ -185,10 +222,8 @@ class PersonalStore:
 
     def _rounds(self, plan: str) -> dict[str, int]:
         """The round of each slot of the personal part that holds something."""
-        return {slot: round for slot, round in self._slots(plan).items() if slot != "received"}
-
-    def _slots(self, plan: str) -> dict[str, int]:
-        return dict(self._connection.execute("SELECT slot, round FROM states WHERE plan = ?", (plan,)).fetchall())
+        query = "SELECT slot, round FROM states WHERE plan = ? AND slot != 'received'"
+        return dict(self._connection.execute(query, (plan,)).fetchall())
 
     def _out_of_step(self, rounds: dict[str, int], kept: int) -> PartitaError:
         held = " and ".join(f"round {number} ({slot})" for slot, number in sorted(rounds.items())) or "no round"

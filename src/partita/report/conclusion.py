@@ -6,7 +6,7 @@ from .method import Method
 from .study import Study
 
 LEVEL = 0.05
-"""Of the test that a difference must pass to be called sure."""
+"""The level of the test that a difference must pass to be called sure."""
 
 
 def conclusions(study: Study) -> list[str]:

@@ -15,7 +15,7 @@ PLACE = 80
 MOST_CELLS = 2400
 MOST_CLIENTS = 60
 MOST_CLASSES = 50
-"""Of more labels, several in succession share a row."""
+"""If there are more labels, several consecutive ones share a row."""
 ROLES = ("train", "validation", "test")
 TITLE = "Labels over clients"
 

@@ -23,6 +23,7 @@ from .messages import Kind, Order, Reply
 from .plan import Plan
 from .remote import remote_federation
 from .replies import checked_records, checked_update, need_size
+from .secure_sum import summed
 
 RECEIPT = "receipt/round"
 KINDS: dict[type[Job], Kind] = {Train: "train", StayAway: "stay_away", Evaluate: "evaluate"}
@@ -112,7 +113,7 @@ class Sites:
         def carry_out(jobs: Iterable[Job], state: Tensors) -> Generator[ClientResult, None, None]:
             yield from self._carry_out(setup, jobs, told)
 
-        yield carry_out
+        yield summed(self, setup, carry_out, _singles) if self.plan.secure else carry_out
 
     def _carry_out(
         self, setup: Setup, jobs: Iterable[Job], told: dict[int, str]
@@ -217,6 +218,11 @@ class SingleOrder:
         update = checked_update(reply, setup, client, norm)
         records = checked_records(reply, self.number, job.moment.round + 1)
         return ClientResult(self.number, receipt, update, traffic(client, update), records)
+
+
+def _singles(jobs: Iterable[Job]) -> Iterator[SingleOrder]:
+    for job in jobs:
+        yield from _single(job)
 
 
 def _single(job: Job) -> Iterator[SingleOrder]:

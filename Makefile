@@ -47,7 +47,7 @@ lint: $(VENV)/test
 # The documentation, with warnings as errors: site/index.html. It loads nothing from elsewhere.
 docs: $(VENV)/test
 	PYTHONPATH=. NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --strict --quiet
-	@echo "The documentation is in site/index.html"
+	@echo "Read it: $(BIN)/python -m http.server --bind 127.0.0.1 --directory site"
 
 bench: $(VENV)/partita
 	$(BIN)/python -m benchmarks --output benchmarks/history/last.json

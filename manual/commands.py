@@ -40,7 +40,7 @@ def _section(name: str, command: click.Command) -> str:
     options = [each for each in command.params if isinstance(each, click.Option) and each.name not in HIDDEN]
     rows = [(code(_metavar(each, command)), _told(each), "") for each in arguments]
     rows += [(code(", ".join([*each.opts, *each.secondary_opts])), _told(each), _default(each)) for each in options]
-    parts = [f"## partita {name}\n", _help(command), f"    {usage} [OPTIONS]\n"]
+    parts = [f"## partita {name}\n", f"    {usage} [OPTIONS]\n", _help(command)]
     return "\n".join([*parts, table(("", "meaning", "default"), rows) if rows else ""])
 
 

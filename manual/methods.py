@@ -12,6 +12,7 @@ from partita.experiment.describe import describe
 from partita.experiment.options import options_of, source_of
 from partita.models.cnn4 import cnn4
 from partita.recipes.judge import measured
+from partita.recipes.measure import Found
 from partita.recipes.places import all_recipes, results_folder
 from partita.recipes.recipe import Recipe
 from partita.recipes.result import read_results
@@ -19,6 +20,7 @@ from partita.recipes.result import read_results
 from .markdown import code, table
 
 SHAPE, CLASSES = (3, 32, 32), 10
+SCORES = (None, "before_local", "after_finetune")
 
 
 def names() -> list[str]:
@@ -93,7 +95,7 @@ def _measured(name: str) -> str:
     if not rows:
         return "### Measured\n\nNo recipe with a stored result has this method.\n"
     return (
-        "### Measured\n\nIn per cent, from `recipes/results`, with 95 % intervals over seeds and clients. "
+        "### Measured\n\nIn per cent, from stored results, with 95 % intervals over seeds and clients. "
         "[Reproduction](../reproduction.md) has the settings, the other methods and the verdicts.\n\n"
         + table(("recipe", "number", "published", "ours", "command"), rows)
     )
@@ -106,11 +108,14 @@ def measurements() -> Sequence[Sequence[str]]:
 
 
 def _rows(recipe: Recipe) -> Iterator[Sequence[str]]:
-    for result in read_results(results_folder(), recipe.name):
+    """Scores after the last round, of the recipe's own runs."""
+    for result in read_results(results_folder(), recipe):
+        found = Found(recipe, result)
         for number in recipe.numbers:
-            if number.run is None or number.run not in result.runs:
+            scored = number.statistic == "mean" and number.minus is None and number.score in SCORES
+            if not scored or not isinstance(number.run, str) or number.run not in recipe.runs:
                 continue
-            ours = measured(result.runs[number.run], number)
+            ours = measured(found.scores(number))
             published = "" if number.published is None else f"{number.published:.2f}"
             if ours:
                 method = _method(recipe, number.run)

@@ -19,6 +19,7 @@ from . import (
     node,
     node_report,
     onboard,
+    operator,
     options,
     predict,
     recipe,
@@ -102,6 +103,11 @@ federate_app.command("plan")(node.plan)
 federate_app.command("server")(federate.server)
 federate_app.command("up")(federate.up)
 federate_app.command("superlink")(services.superlink)
+federate_app.command("init")(operator.init)
+federate_app.command("enrol")(operator.enrol)
+federate_app.command("revoke")(operator.revoke)
+federate_app.command("rotate")(operator.rotate)
+federate_app.command("status")(operator.status)
 
 
 def main() -> None:

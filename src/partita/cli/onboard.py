@@ -14,7 +14,7 @@ MODELS = {"personal": "the personal model", "guarded": "what the guard chose", "
 
 
 class Start(str, Enum):
-    """From where a personal part begins."""
+    """What the personal part of a new client starts from."""
 
     initial = "initial"
     mean = "mean"

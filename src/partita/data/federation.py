@@ -249,7 +249,7 @@ def federate(
 
 
 def _not_default(given: Mapping[str, object]) -> dict[str, object]:
-    """Of arguments of `federate`, those that are not its defaults."""
+    """The arguments of `federate` that differ from its defaults."""
     known = inspect.signature(federate).parameters
     return {name: value for name, value in given.items() if value != known[name].default}
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .products import linear
+from .kernels import linear
 
 
 class Gradients(Protocol):
@@ -16,7 +16,7 @@ class Gradients(Protocol):
     def __call__(self, parameter: nn.Parameter, gradient: Tensor) -> None: ...
 
     def outer(self, parameter: nn.Parameter, left: Tensor, right: Tensor) -> None:
-        """The gradient is left' right, which need not be written down."""
+        """The gradient is left' right; the product need not be stored."""
 
     def rows(self, parameter: nn.Parameter, rows: Tensor, gradient: Tensor) -> None:
         """The gradient of some rows, which may come up several times."""
@@ -85,7 +85,7 @@ class MaxPool(_Plain):
 class Convolution(Weighted):
     takes: ClassVar[int | None] = 4
     pool: MaxPool | None = None
-    """What follows at once. Every number's gradient goes to one place, so a bias has the sum of few for that of all."""
+    """The pooling that follows. Each of its gradients goes to one input, so a bias gradient is a sum of few values."""
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Any]:
         part = self.module

@@ -72,7 +72,7 @@ class Prediction(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Answering:
-    """With what a client answers: the weights of its network, or where the method predicts by itself, its tensors."""
+    """What a client answers with: the weights of its network, or its tensors if the method predicts by itself."""
 
     task: Task
     tensors: Tensors

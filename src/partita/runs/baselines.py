@@ -253,6 +253,6 @@ class _Search:
 
 
 def _validation_score(session: Session) -> float | None:
-    """Of the model before local training, which is what these methods are used with."""
+    """The score of the model before local training, the one that these methods are used with."""
     found = session.stored.summaries(role="validation").get("before_local")
     return found.macro if found else None

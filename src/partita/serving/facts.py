@@ -12,7 +12,7 @@ SCORED = ("personal", "guarded", "global", "local", "floor")
 
 
 class ClientFacts:
-    """Of each client: its label counts, and its score beside the floor, local training and the global model."""
+    """The label counts of each client, and its score beside the floor, local training and the global model."""
 
     def __init__(self, run: StoredRun) -> None:
         self._run = run
@@ -32,7 +32,7 @@ class ClientFacts:
             self._scores["floor"] = dict(zip(floor["clients"], floor["score"], strict=True))
 
     def score(self, client: int) -> float | None:
-        """That of the personal model."""
+        """The score of the personal model."""
         return self._scores["personal"].get(client)
 
     def samples(self, client: int) -> int | None:

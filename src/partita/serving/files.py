@@ -13,7 +13,7 @@ from ..errors import PartitaError
 from .card_files import CARD
 
 MOST_CHARACTERS = 120
-"""Of the name of a client's file; a longer one is cut, and ends in a hash."""
+"""The largest length of the name of a client's file; a longer one is cut, and ends in a hash."""
 
 
 @contextmanager

@@ -78,7 +78,7 @@ class Catalogue:
         return self._served[name]
 
     def ready(self, name: str) -> Served | None:
-        """Without loading anything, so from any thread."""
+        """What is served under a name if it is loaded already; safe to call from any thread."""
         return self._served.get(name)
 
     def onboard(self, run: str, client: str, samples: Questions) -> Newcomer:

@@ -12,7 +12,7 @@ APT := $(ROOT) env DEBIAN_FRONTEND=noninteractive apt-get -qq
 # What is imported once is compiled once, whatever the environment says: many tests start processes of their own.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test test-all browser lint docs bench faults federation-faults clean
+.PHONY: demo test test-all browser lint docs bench bench-quick faults federation-faults clean
 
 demo: $(VENV)/partita
 	$(BIN)/partita demo
@@ -51,6 +51,10 @@ docs: $(VENV)/test
 
 bench: $(VENV)/partita
 	$(BIN)/python -m benchmarks --output benchmarks/history/last.json
+
+# Ratios to the floors at small size; tells a ratio that is worse than the last that was kept by more than 15 %.
+bench-quick: $(VENV)/partita
+	$(BIN)/python -m benchmarks --quick --repeat 2 --output benchmarks/history/quick/last.json
 
 # Puts known faults into copies of the engine, one at a time; each must be caught by a test.
 faults: $(VENV)/test

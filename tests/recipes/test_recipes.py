@@ -1,6 +1,7 @@
 """Recipes are read strictly, every one of them runs, and the page and its pictures are made from the data."""
 
 import inspect
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
@@ -122,6 +123,27 @@ def test_every_run_has_settings_that_exist() -> None:
                 own = inspect.signature(registry.get("data", data.pop("name"))).parameters
                 division = {key: value for key, value in data.items() if key not in own}
                 arguments(federate, division, f"{recipe.name}, {run}", without=("pool",))
+
+
+def shown(text: str) -> set[str]:
+    """The tables and figures that a text names.
+
+    >>> sorted(shown("Tables 3, 4 and 9 to 11 (EMNIST), Figure 2"))
+    ['Figure 2', 'Table 10', 'Table 11', 'Table 3', 'Table 4', 'Table 9']
+    """
+    found = set()
+    for kind, numbers in re.findall(r"(Table|Figure)s? ((?:\d+(?:, | and | to )?)+)", text):
+        for first, last in re.findall(r"(\d+)(?: to (\d+))?", numbers):
+            found |= {f"{kind} {number}" for number in range(int(first), int(last or first) + 1)}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("paper", "tables", "figures"), [("flayer", 5, 3), ("fedbabu", 25, 16), ("partial", 12, 10), ("fedper", 0, 18)]
+)
+def test_every_table_and_figure_of_the_papers_has_a_recipe(paper: str, tables: int, figures: int) -> None:
+    all_of = {f"Table {number + 1}" for number in range(tables)} | {f"Figure {number + 1}" for number in range(figures)}
+    assert set().union(*(shown(recipe.shows) for recipe in all_recipes() if recipe.paper == paper)) == all_of
 
 
 def test_every_claim_of_the_papers_is_there() -> None:

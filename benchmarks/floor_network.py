@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from partita.core.objectives import OBJECTIVES
 from partita.core.samples import Samples
 from partita.data.federation import Federation
-from partita.engine.products import fast_products
+from partita.engine.kernels import fast_kernels
 from partita.randomness import generator
 from partita.simulation.memory import keep_freed_memory
 
@@ -60,7 +60,7 @@ def prepare(
                 order = torch.randperm(len(targets), generator=generator(0, "train", 0, client, epoch))
                 for rows in torch.split(order, batch):
                     some = _rows(inputs, rows)
-                    with fast_products(own):
+                    with fast_kernels(own):
                         value = loss(own(some.requires_grad_() if grouped else some), targets[rows])
                     slopes = list(torch.autograd.grad(value, chosen))
                     with torch.no_grad():
@@ -69,7 +69,7 @@ def prepare(
         @torch.no_grad()
         def evaluate(own: nn.Module, client: int) -> None:
             inputs, _ = tests[client]
-            with fast_products(own):
+            with fast_kernels(own):
                 for some in torch.split(inputs, evaluation_batch):
                     own(some).argmax(-1)
 

@@ -88,7 +88,7 @@ def commands(page: Path) -> Iterator[str]:
     yield from re.findall(r"`(partita [a-z][^`]*)`", BLOCK.sub("", text))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=name_of)
 def test_commands_of_a_page_exist(page: Path) -> None:
     for line in commands(page):
         if "..." in line or "COMMAND" in line:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .products import linear
+from .kernels import linear
 
 
 class Gradients(Protocol):

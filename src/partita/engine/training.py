@@ -21,8 +21,8 @@ from . import reference
 from .chain import Chain, Chains
 from .eligibility import known_layer
 from .features import Features
+from .kernels import fast_kernels
 from .prefix import tail_of
-from .products import fast_products
 from .shortcuts import Shortcut, Shortcuts
 from .steps import Gathering, Pull, Step, descending, descends_at_once, descends_by_rows, fused, in_place, pull_of
 
@@ -90,10 +90,10 @@ def _learning(
     if chain and chain.accepts(1 + len(samples.kind[0])):
         return _by_hand(phase, client, chain, trained, state, pull, shortcuts)
     step = _step(phase, client, trained, state, shortcuts)
-    parameters, by_rows, multiplied = list(trained.values()), descends_by_rows(phase), fast_products(part)
+    parameters, by_rows, faster = list(trained.values()), descends_by_rows(phase), fast_kernels(part)
 
     def learn(batch: Samples, moment: Moment) -> float:
-        with multiplied:
+        with faster:
             loss = task.loss(part(batch.inputs), batch.targets)
         value = loss.item()
         if phase.penalty and not pull:

@@ -11,8 +11,8 @@ from ..core.algorithm import Algorithm
 from ..core.client import Client
 from ..core.objectives import Measures, Outcome, outcome_of
 from ..core.samples import Samples
+from ..engine.kernels import fast_kernels
 from ..engine.prefix import Tail, tail_of
-from ..engine.products import fast_products
 from ..errors import DivergedError
 from ..tensors import Tensors
 from .variants import Variant
@@ -84,7 +84,7 @@ def _sums(
 ) -> Measures:
     client.task.evaluate_()
     total: Measures = {}
-    with torch.no_grad(), client.seeded("evaluation"), fast_products(client.task.module):
+    with torch.no_grad(), client.seeded("evaluation"), fast_kernels(client.task.module):
         for at in range(0, len(samples), batch):
             part = samples.take(slice(at, at + batch))
             outputs = answer(part.inputs)

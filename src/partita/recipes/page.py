@@ -82,23 +82,30 @@ def _claims(recipes: Sequence[Recipe], stored: Mapping[str, Sequence[RecipeResul
     lines = [
         "## Claims",
         "",
-        f"Of {amount(len(judged), 'claim')}: {told}.",
+        f"Of {amount(len(judged), 'claim')}: {told}. Of several verdicts on a claim, a failure is told first.",
         "",
-        "| claim | verdict | where |",
-        "|---|---|---|",
+        "| claim | verdict | where | if not run: what it would take on two cores |",
+        "|---|---|---|---|",
     ]
-    for identity in sorted(judged, key=lambda each: (each[0], int(each[1:]) if each[1:].isdigit() else 0)):
+    for identity in sorted(judged, key=lambda each: (each[0], int(each[1:]))):
         recipe, best = _decided(judged[identity])
-        lines.append(
-            f"| {identity}: {best.claim.statement} | {best.verdict.value} | [{recipe.name}](#{_anchor(recipe)}) |"
-        )
+        needed = _needed(recipe, best) if best.verdict is Verdict.NOT_RUN else ""
+        where = f"[{recipe.name}](#{_anchor(recipe)})"
+        lines.append(f"| {identity}: {best.claim.statement} | {best.verdict.value} | {where} | {needed} |")
     return "\n".join([*lines, ""])
 
 
 def _decided(several: Sequence[tuple[Recipe, ClaimVerdict]]) -> tuple[Recipe, ClaimVerdict]:
     """A failure tells more than a success elsewhere; then comes what was decided, and what was not run is last."""
     order = [Verdict.NOT, Verdict.REPRODUCED, Verdict.ORDERING, Verdict.UNDECIDED, Verdict.NOT_RUN]
-    return min(several, key=lambda each: order.index(each[1].verdict))
+    return min(several, key=lambda each: (order.index(each[1].verdict), each[0].small is None))
+
+
+def _needed(recipe: Recipe, judged: ClaimVerdict) -> str:
+    if judged.claim.untested:
+        return judged.claim.untested
+    small = f"{recipe.small.minutes:g} minutes for the small variant, " if recipe.small else ""
+    return f"{small}{recipe.hours:g} hours for the published one"
 
 
 def _anchor(recipe: Recipe) -> str:

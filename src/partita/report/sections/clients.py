@@ -5,6 +5,7 @@ from statistics import fmean
 from ...evaluation.gains import SeedsGain, Verdict
 from ...evaluation.metric import Metric
 from ...formatting import NONE, amount
+from ..conclusion import best_baseline
 from ..figure import Section, html_table, paragraph, section
 from ..markup import Html, join, tag
 from ..method import Method
@@ -31,7 +32,7 @@ def clients(study: Study) -> Section | None:
 def _part(study: Study, part: Study) -> list[Html]:
     shown = [method for method in (*part.baselines, *part.methods) if method.summaries]
     scores = {method.name: _scores(method) for method in shown}
-    reference = "global" if "global" in part.references else next(iter(part.references), None)
+    reference = best_baseline(part)
     gains = {method.name: method.by_client(reference) if reference else {} for method in part.methods}
     run = next(method for method in part.methods if method.summaries).run
     lead = {client: _lead(gains, client) for client in sorted(set().union(*scores.values()))}

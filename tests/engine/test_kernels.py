@@ -1,5 +1,6 @@
 """Products by another library are those of torch, and are left to torch wherever something is not known."""
 
+import random
 from collections.abc import Callable
 
 import pytest
@@ -7,9 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from partita.engine import products
+from partita.engine import kernels
 from partita.engine.chain import Chains
-from partita.engine.products import FastProducts, fast_products, linear
+from partita.engine.kernels import FastKernels, fast_kernels, linear
 from partita.models.har_convnet import har_convnet
 from partita.models.mobilenet import mobilenet
 
@@ -23,16 +24,16 @@ pytestmark = pytest.mark.skipif(
 def preferred(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """As on a processor where oneDNN is taken; and how often it was."""
     calls: list[int] = []
-    product = products._product
+    product = kernels._product
 
     def counted(inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         calls.append(1)
         return product(inputs, weight, bias)
 
-    products._agrees(ROWS, WIDTH, OUTPUTS, True, True)
-    monkeypatch.setattr(products, "_preferred", lambda: True)
-    monkeypatch.setattr(products, "_agrees", lambda *shape: True)
-    monkeypatch.setattr(products, "_product", counted)
+    kernels._agrees(ROWS, WIDTH, OUTPUTS, True, True)
+    monkeypatch.setattr(kernels, "_preferred", lambda: True)
+    monkeypatch.setattr(kernels, "_agrees", lambda *shape: True)
+    monkeypatch.setattr(kernels, "_product", counted)
     return calls
 
 
@@ -53,7 +54,7 @@ def test_products_and_gradients_are_torchs(preferred: list[int]) -> None:
         usual = [each.clone().requires_grad_() for each in given]
         other = [each.clone().requires_grad_() for each in given]
         expected = F.linear(*usual)
-        with FastProducts():
+        with FastKernels():
             found = F.linear(*other)
         assert preferred
         assert close(found, expected)
@@ -67,14 +68,14 @@ def test_products_and_gradients_are_torchs(preferred: list[int]) -> None:
 def test_only_what_is_asked_for_has_a_gradient(trained: str) -> None:
     given = dict(zip(("inputs", "weight", "bias"), tensors(), strict=True))
     given[trained].requires_grad_()
-    with FastProducts():
+    with FastKernels():
         found = F.linear(*given.values())
     [gradient] = torch.autograd.grad(found.sum(), [given[trained]])
     [expected] = torch.autograd.grad(F.linear(*given.values()).sum(), [given[trained]])
     assert close(gradient, expected)
 
 
-def test_transposed_matrices_are_multiplied(preferred: list[int]) -> None:
+def test_transposed_matrices_are_faster(preferred: list[int]) -> None:
     inputs, weight, _ = tensors()
     across = weight.t().contiguous().t()
     assert close(linear(inputs, across), F.linear(inputs, weight))
@@ -101,7 +102,7 @@ class Twofold(Tensor):
 )
 def test_what_is_not_known_is_torchs(call: Callable[..., Tensor], preferred: list[int]) -> None:
     expected = call(*tensors())
-    with FastProducts():
+    with FastKernels():
         found = call(*tensors())
     assert torch.equal(found, expected)
     assert not preferred
@@ -119,18 +120,57 @@ def test_less_exact_products_are_left_to_torch(preferred: list[int]) -> None:
 
 def test_a_product_that_disagrees_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    monkeypatch.setattr(products, "_preferred", lambda: True)
-    wrong = products._product
-    monkeypatch.setattr(products, "_product", lambda inputs, weight, bias: 1.01 * wrong(inputs, weight, bias))
+    monkeypatch.setattr(kernels, "_preferred", lambda: True)
+    wrong = kernels._product
+    monkeypatch.setattr(kernels, "_product", lambda inputs, weight, bias: 1.01 * wrong(inputs, weight, bias))
     # A shape that no other test has tried.
     inputs, weight = torch.randn(ROWS + 1, WIDTH), torch.randn(OUTPUTS, WIDTH)
     assert torch.equal(linear(inputs, weight), F.linear(inputs, weight))
 
 
+@pytest.mark.parametrize("seed", range(60))
+def test_weights_that_meet_nothing_but_padding_are_left_out(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "LARGE_KERNEL", 1)
+    draw = random.Random(seed)
+    groups, (height, width) = draw.choice([1, 2]), (draw.randint(1, 4), draw.randint(1, 4))
+    layer = nn.Conv2d(
+        4,
+        6,
+        (draw.randint(1, 5), draw.randint(1, 5)),
+        stride=(draw.randint(1, 3), draw.randint(1, 3)),
+        padding=(draw.randint(0, 4), draw.randint(0, 4)),
+        dilation=draw.choice([1, 1, 2]),
+        groups=groups,
+        bias=draw.random() < 0.5,
+    ).double()
+    for name, weight in layer.named_parameters():
+        weight.requires_grad_(name == "weight" or draw.random() < 0.7)
+    inputs = torch.randn(2, 4, height, width, dtype=torch.float64, requires_grad=draw.random() < 0.7)
+    if draw.random() < 0.5:
+        nn.utils.convert_conv2d_weight_memory_format(layer, torch.channels_last)
+    try:
+        expected = layer(inputs)
+    except RuntimeError:
+        return  # The kernel is larger than the padded image.
+    with FastKernels():
+        found = layer(inputs)
+    wanted = [each for each in (inputs, *layer.parameters()) if each.requires_grad]
+    slope = torch.randn_like(expected)
+    pairs = zip(torch.autograd.grad(found, wanted, slope), torch.autograd.grad(expected, wanted, slope), strict=True)
+    assert found.shape == expected.shape
+    assert all(torch.allclose(one, another, rtol=1e-12, atol=1e-12) for one, another in [(found, expected), *pairs])
+
+
+def test_one_pixel_meets_the_middle_of_a_kernel() -> None:
+    assert kernels._span(1, 3, 1, 1, 1) == (1, 2, 0)
+    assert kernels._span(2, 3, 2, 1, 1) == (1, 3, 0)
+    assert kernels._span(4, 3, 1, 1, 1) is None
+
+
 def test_small_networks_are_left_alone() -> None:
     small, large = nn.Linear(8, 8), nn.Linear(WIDTH, OUTPUTS)
-    assert not isinstance(fast_products(small), FastProducts)
-    assert isinstance(fast_products(large), FastProducts)
+    assert not isinstance(fast_kernels(small), FastKernels)
+    assert isinstance(fast_kernels(large), FastKernels)
 
 
 @pytest.mark.parametrize("network", [mobilenet(shape=(3, 32, 32), classes=10), har_convnet(shape=(6, 128), classes=12)])

@@ -101,7 +101,7 @@ def _process(arguments: Sequence[str], folder: Path) -> Iterator["subprocess.Pop
         )
     # Its input ends when this process does, even if it is killed.
     watchdog = subprocess.Popen(
-        ["sh", "-c", 'read -r line; kill -TERM -- "-$0"', str(process.pid)],
+        ["sh", "-c", 'read -r line; kill -TERM "-$0"', str(process.pid)],
         stdin=subprocess.PIPE,
         start_new_session=True,
     )

@@ -7,7 +7,7 @@ import typer
 
 from ..errors import PartitaError
 from . import terminal
-from .node import PlanFile, plan_of
+from .node import PlanFile, Secure, plan_of
 from .options import AsJson, ExperimentFile, Overrides, Trust, file_and_changes, use_one_thread
 from .progress import report_on, shown
 from .show import print_kept
@@ -62,6 +62,7 @@ def up(
     replies: Replies = 1,
     absent: Absent = 60.0,
     norm: Norm = None,
+    secure: Secure = False,
     trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
@@ -88,7 +89,7 @@ def up(
     if not isinstance(data, dict) or "name" not in data:
         raise PartitaError("The data cannot be named in the files of sites. Choose a data source by its name.")
     limits = Limits(seconds, replies, norm, absent)
-    run_deployment(Deployment(Plan.of(made), limits, Trial(data, port)), output / "run", as_json)
+    run_deployment(Deployment(Plan.of(made, secure=secure), limits, Trial(data, port)), output / "run", as_json)
 
 
 def run_deployment(deployment: "Deployment", folder: Path, as_json: bool) -> None:

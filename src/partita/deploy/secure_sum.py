@@ -101,10 +101,15 @@ class _Sum:
         limits, found = self.sites.limits, dict[int, Reply]()
         left = set(orders)
         messages = {at: replace(order, kind=kind).write() for at, order in orders.items()}
+        names, note = self.sites.plan.sites, self.sites.note
+        sizes = {names[at]: len(message) for at, message in messages.items()}
+        note("asked", kind=kind, round=self.round + 1, sites=sizes, seconds=limits.seconds)
         for number, message in self.sites.exchange(messages, limits.seconds):
             if number not in left:
                 continue
             left.discard(number)
+            if isinstance(message, bytes):
+                note("answered", site=names[number], bytes=len(message))
             try:
                 found[number] = self._checked(kind, number, message)
             except (PartitaError, KeyError) as problem:

@@ -95,6 +95,7 @@ def up(
 def run_deployment(deployment: "Deployment", folder: Path, as_json: bool) -> None:
     """Run it to its end, from where it is."""
     from ..api.run import keep
+    from ..deploy.secure_sum import executor_of_sites
     from ..deploy.deployment import Trial
 
     use_one_thread()
@@ -104,6 +105,6 @@ def run_deployment(deployment: "Deployment", folder: Path, as_json: bool) -> Non
         doing = f"Starting a SuperLink and {count} sites" if trial else f"Waiting for {count} sites"
         terminal.tell(f"{doing}. Watch them with: partita federate status {folder}")
     with shown(folder, as_json, f"partita resume {folder}") as on_event, deployment.open(folder) as (made, sites):
-        kept = keep(made, folder, baselines=None, on=sites, on_event=on_event)
+        kept = keep(made, folder, baselines=None, on=executor_of_sites(sites), on_event=on_event)
     report_on(folder, tell=not as_json)
     print_kept(kept.stored, kept.baselines, as_json)

@@ -91,7 +91,7 @@ def measured_round(
     # One more than are timed: the last of a simulation is always evaluated.
     options["rounds"] = count + 1
     options["evaluate_every"] = 1 if evaluated else 0
-    experiment = Experiment(algorithm, model, data, **options)
+    experiment = Experiment(algorithm, model, data, **options)  # type: ignore[arg-type]
     setup = Setup.of(experiment, experiment.stages[-1], experiment.weights)
     if run_phase:
         setup = replace(setup, run_phase=run_phase)

@@ -1,6 +1,7 @@
 """The drawing of the rooms in docs/design.md is that of the code, and a newcomer finds each thing in one file."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,12 @@ def test_the_levels_are_told_in_one_line() -> None:
         for level, line in enumerate(LEVELS)
     )
     assert told in " ".join(DESIGN.read_text(encoding="utf-8").split())
+
+
+def test_every_file_that_the_page_names_exists() -> None:
+    named = re.findall(r"`([a-z_]+/[a-z_/]+\.(?:py|toml|md))`", DESIGN.read_text(encoding="utf-8"))
+    assert len(named) > 20
+    assert [file for file in named if not (ROOT / file).exists() and not (DESIGN.parents[1] / file).exists()] == []
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -82,6 +82,13 @@ def test_a_claim_of_no_great_loss_is_about_its_bound() -> None:
         assert [each.verdict for each in judged] == [verdict]
 
 
+@pytest.mark.parametrize(("within", "verdict"), [(0.05, Verdict.ORDERING), (0.01, Verdict.NOT)])
+def test_a_loss_may_be_claimed_as_a_share(within: float, verdict: Verdict) -> None:
+    """Of 70 points, 2 are 2.9 %."""
+    claim = Claim("C1", "low loses little.", ("low",), ("high",), within=within)
+    assert judge_claims(recipe(claims=(claim,)), result(0.68, 0.70, size="small"))[0].verdict is verdict
+
+
 def test_without_a_result_nothing_is_reproduced() -> None:
     assert {each.verdict for each in judge_numbers(recipe(), None)} == {Verdict.NOT_RUN}
     assert {each.verdict for each in judge_claims(recipe(), None)} == {Verdict.NOT_RUN}

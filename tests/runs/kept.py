@@ -41,6 +41,19 @@ def tiny() -> Pool:
     return pool("tiny", (labels[:, None] + draw.normal(size=(96, 4))).astype(np.float32), labels)
 
 
+def numbers() -> Pool:
+    draw = np.random.default_rng(5)
+    inputs = draw.normal(size=(120, 3)).astype(np.float32)
+    return pool("numbers", inputs, inputs.sum(1), kind="regression")
+
+
+def tens() -> Pool:
+    """Of ten classes no client has all."""
+    draw = np.random.default_rng(6)
+    labels = draw.integers(0, 10, size=60)
+    return pool("tens", draw.normal(size=(60, 3)).astype(np.float32), labels, classes=10)
+
+
 class Normed(nn.Module):
     """In float64 and with statistics; names are not in the order of the alphabet."""
 
@@ -69,6 +82,8 @@ SETTINGS: dict[str, Any] = {
     "evaluate_every": 2,
     "batching": {"size": 8},
 }
+REGRESSION = {"name": f"{__name__}:numbers", "split": {"name": "quantity", "clients": 4}}
+OWN_LABELS = {"name": f"{__name__}:tens", "own_labels": True, "split": {"name": "iid", "clients": 4}}
 METHODS: dict[str, dict[str, Any]] = {
     "fedper": {},
     "ditto": {"algorithm": "ditto"},

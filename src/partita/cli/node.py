@@ -22,6 +22,9 @@ def plan(
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
     sites: Annotated[str, typer.Option(help="Names of the sites, as in --sites anna,ben,cleo")] = "",
     schema: Annotated[str, typer.Option(help="The version of the data's schema, as sites' contracts say it.")] = "",
+    secure: Annotated[
+        bool, typer.Option("--secure", help="The server learns sums of updates, and no single one.")
+    ] = False,
     experiment: ExperimentFile = None,
     overrides: Overrides = None,
     trust: Trust = False,
@@ -37,7 +40,7 @@ def plan(
 
     file, changes = file_and_changes(experiment, overrides)
     names = [name.strip() for name in sites.split(",")] if sites else None
-    made = Plan.of(make(read(file, changes, trust=trust)), names, schema)
+    made = Plan.of(make(read(file, changes, trust=trust)), names, schema=schema, secure=secure)
     output.write_text(made.text, encoding="utf-8")
     terminal.tell(f"The plan for {len(made.sites)} sites is in {output}. Its hash: {made.hash}")
 

@@ -11,7 +11,7 @@ from typing import Any
 from ..errors import PartitaError
 from ..simulation.experiment import Experiment
 from . import DEPLOYMENT
-from .federated import federated
+from .federated import federated, introductions
 from .loopback import loopback
 from .operator import Operator
 from .plan import Plan
@@ -49,7 +49,7 @@ class Deployment:
             return
         operator = Operator(place)
         superlink = operator.superlink
-        operator.need_enrolled(self.plan.sites)
+        operator.need_enrolled(tuple(name for name in self.plan.sites if name not in introductions(run)))
         self._write(run)
         with federated(self.plan, superlink, self.limits, run, operator.keys) as made:
             yield made

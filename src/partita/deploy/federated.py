@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from ..runs.database import DATABASE
+from ..runs.stored import read_run
 from ..simulation.experiment import Experiment
 from .carrier import Carrier
 from .journal import Journal
@@ -22,8 +24,10 @@ def federated(
 ) -> Iterator[tuple[Experiment, Sites]]:
     """The experiment of a plan, after all sites introduced themselves, and what carries it out.
 
-    `folder` is that of the run, and `keys` are the fingerprints of the sites' keys, where they are known.
+    `folder` is that of the run, and `keys` are the fingerprints of the sites' keys, where they are known. A run that is
+    continued goes on without sites that are not there.
     """
+    known = introductions(folder)
     with (
         closing(Journal(folder)) as journal,
         TemporaryDirectory() as place,
@@ -33,9 +37,17 @@ def federated(
         ) as carrier,
     ):
         journal.note("started", process=os.getpid())
-        data = introduced(plan, carrier, limits, journal.note)
         exchange = partial(carrier, absent=limits.absent)
+        data = introduced(plan, exchange if known else carrier, limits, journal.note, known)
         try:
             yield plan.experiment_on(data), Sites(plan, exchange, limits, note=journal.note)
         finally:
             journal.note("ended")
+
+
+def introductions(folder: Path) -> Mapping[str, Mapping[str, int]]:
+    """What sites said when the run in a folder began; nothing where there is none yet."""
+    if not (folder / DATABASE).exists():
+        return {}
+    found: Mapping[str, Mapping[str, int]] = read_run(folder).record.origin["sites"]
+    return found

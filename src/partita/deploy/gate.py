@@ -28,6 +28,8 @@ class Policy:
     models: tuple[str, ...] = ()
     least_sites: int = 2
     """Of every plan, approved or not: so many sites must take part, in the plan and in each round."""
+    secure: bool = False
+    """Of every plan, approved or not: updates must leave with masks, so that the server learns their sum alone."""
 
     def allows(self, plan: Plan) -> bool:
         settings = plan.experiment
@@ -150,6 +152,8 @@ class Gate:
                 f"This site takes part where there are at least {least} sites; the plan has {len(plan.sites)}."
             )
         self.contract.need_schema(plan)
+        if self.policy.secure and not plan.secure:
+            raise PartitaError("This site takes part in secure sums alone. Make the plan with --secure.")
         if not self.policy.allows(plan) and plan.hash not in self.approved:
             raise PartitaError(f"The plan {plan.hash[:12]} is not approved at this site (partita node approve).")
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 import torch
@@ -18,7 +18,9 @@ from ..tensors import Tensors, prefixed, under
 LENGTH = 8
 """Bytes at the start of a message that say how long its header is."""
 VALUES, MASK = "values/", "mask/"
-Kind = Literal["introduce", "train", "stay_away", "evaluate"]
+SECURE, MASKED = "secure/", "masked/"
+Kind = Literal["introduce", "train", "stay_away", "evaluate", "keys", "shares", "unmask"]
+"""The last three are the steps of a sum of masked updates, around the training."""
 Said = TypeVar("Said", bound="Order | Reply")
 
 
@@ -36,6 +38,8 @@ class Order:
     evaluated: bool = False
     taking_part: int = 0
     """How many sites take part in the round."""
+    threshold: int = 0
+    """How many sites can open the sum of masked updates."""
     rejected: str = ""
     """Why the last reply of the site was left out, if it was."""
     received: Tensors = field(default_factory=dict)
@@ -46,7 +50,7 @@ class Order:
     @classmethod
     def read(cls, message: bytes) -> "Order":
         header, tensors = _read(cls, message)
-        if header["kind"] not in ("introduce", "train", "stay_away", "evaluate"):
+        if header["kind"] not in get_args(Kind):
             raise PartitaError(f"An order of the unknown kind {header['kind']!r}.")
         return cls(**header, received=tensors)
 
@@ -78,6 +82,18 @@ class Reply:
     def read(cls, message: bytes) -> "Reply":
         header, tensors = _read(cls, message)
         return cls(**header, sent=tensors)
+
+
+def packed_bytes(prefix: str, parts: Mapping[int, bytes]) -> Tensors:
+    """Bytes by the number of a site, as tensors with names under a prefix."""
+    return {f"{prefix}{at}": torch.frombuffer(bytearray(part), dtype=torch.uint8) for at, part in parts.items()}
+
+
+def unpacked_bytes(prefix: str, tensors: Tensors) -> dict[int, bytes]:
+    try:
+        return {int(at): part.numpy().tobytes() for at, part in under(prefix, tensors).items()}
+    except ValueError as problem:
+        raise PartitaError(f"A message that cannot be read ({problem}).") from problem
 
 
 def packed_update(update: Update) -> Tensors:

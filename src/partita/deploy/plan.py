@@ -14,6 +14,7 @@ from ..errors import PartitaError
 from ..experiment.description import PYTHON, describe_experiment, differences, fingerprints, rebuild
 from ..models.mlp import mlp
 from ..simulation.experiment import Experiment
+from .summable import weights_of_sum
 
 FORMAT = 1
 
@@ -58,9 +59,13 @@ class Plan:
     format: int = FORMAT
     schema: str = ""
     """The version of the schema that all sites' data must have, as their contracts say it."""
+    secure: bool = False
+    """Whether sites send updates with masks, of which the server learns the sum alone."""
 
     @classmethod
-    def of(cls, experiment: Experiment, sites: Sequence[str] | None = None, schema: str = "") -> "Plan":
+    def of(
+        cls, experiment: Experiment, sites: Sequence[str] | None = None, *, schema: str = "", secure: bool = False
+    ) -> "Plan":
         """The plan of an experiment, whose clients are the sites unless others are named."""
         data = experiment.data
         _refuse(experiment)
@@ -74,7 +79,9 @@ class Plan:
         names = tuple(sites or [data.name_of(at) for at in range(len(data))])
         if len(set(names)) != len(names) or not all(names):
             raise PartitaError(f"The sites are {list(names)}. Give each a name of its own.")
-        return cls(settings, DataFacts.of(data), names, schema=schema)
+        if secure:
+            weights_of_sum(experiment.stages[-1].algorithm)
+        return cls(settings, DataFacts.of(data), names, schema=schema, secure=secure)
 
     @property
     def hash(self) -> str:
@@ -106,6 +113,7 @@ class Plan:
                 values["partita"],
                 values["format"],
                 values.get("schema", ""),
+                bool(values.get("secure", False)),
             )
             if facts.kind not in OBJECTIVES or not all(isinstance(name, str) for name in (*plan.sites, plan.schema)):
                 raise ValueError(facts.kind)

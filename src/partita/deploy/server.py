@@ -23,6 +23,7 @@ from .messages import Kind, Order, Reply
 from .plan import Plan
 from .remote import remote_federation
 from .replies import checked_records, checked_update, need_size
+from .secure_sum import summed
 
 RECEIPT = "receipt/round"
 KINDS: dict[type[Job], Kind] = {Train: "train", StayAway: "stay_away", Evaluate: "evaluate"}
@@ -58,24 +59,41 @@ class Limits:
             raise PartitaError(f"{self}: seconds, absent and norm must be above 0, replies at least 1.")
 
 
-def introduced(plan: Plan, exchange: Exchange, limits: Limits, note: Note = no_note) -> Federation:
-    """The sites of a plan, as they introduce themselves; one that refuses is an error with its reason."""
+def introduced(
+    plan: Plan,
+    exchange: Exchange,
+    limits: Limits,
+    note: Note = no_note,
+    known: Mapping[str, Mapping[str, int]] | None = None,
+) -> Federation:
+    """The sites of a plan, as they introduce themselves; one that refuses is an error with its reason.
+
+    Where a run is continued, what sites said then is `known`, and it goes on without those that are not there now.
+    """
     order = Order("introduce", plan.text).write()
-    said: dict[int, Mapping[str, int]] = {}
+    said = {number: known[name] for number, name in enumerate(plan.sites) if known and name in known}
     note("asked", kind="introduce", sites=dict.fromkeys(plan.sites, len(order)), seconds=limits.seconds)
     for number, message in exchange(dict.fromkeys(range(len(plan.sites)), order), limits.seconds):
-        if isinstance(message, PartitaError):
-            note("left out", site=plan.sites[number], round=0, reason=str(message))
-            raise PartitaError(f"Site {plan.sites[number]} cannot be asked: {message}.")
-        note("answered", site=plan.sites[number], bytes=len(message))
-        reply = Reply.read(message)
-        if reply.refused:
-            note("left out", site=plan.sites[number], round=0, reason=f"the site refused: {reply.refused}")
-            raise PartitaError(f"Site {plan.sites[number]} refuses the plan: {reply.refused}")
-        if reply.kind != "introduce" or reply.plan != plan.hash:
-            raise PartitaError(f"Site {plan.sites[number]} answers for another plan.")
-        said[number] = reply.facts
+        if isinstance(message, bytes):
+            note("answered", site=plan.sites[number], bytes=len(message))
+        try:
+            said[number] = _introduction(plan, message)
+        except PartitaError as problem:
+            note("left out", site=plan.sites[number], round=0, reason=str(problem))
+            if number not in said:
+                raise PartitaError(f"Site {plan.sites[number]} cannot take part: {problem}") from None
     return remote_federation(plan, said)
+
+
+def _introduction(plan: Plan, message: bytes | PartitaError) -> Mapping[str, int]:
+    if isinstance(message, PartitaError):
+        raise message
+    reply = Reply.read(message)
+    if reply.refused:
+        raise PartitaError(f"it refuses the plan: {reply.refused}")
+    if reply.kind != "introduce" or reply.plan != plan.hash:
+        raise PartitaError("it answers for another plan.")
+    return reply.facts
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +113,7 @@ class Sites:
         def carry_out(jobs: Iterable[Job], state: Tensors) -> Generator[ClientResult, None, None]:
             yield from self._carry_out(setup, jobs, told)
 
-        yield carry_out
+        yield summed(self, setup, carry_out, _singles) if self.plan.secure else carry_out
 
     def _carry_out(
         self, setup: Setup, jobs: Iterable[Job], told: dict[int, str]
@@ -200,6 +218,11 @@ class SingleOrder:
         update = checked_update(reply, setup, client, norm)
         records = checked_records(reply, self.number, job.moment.round + 1)
         return ClientResult(self.number, receipt, update, traffic(client, update), records)
+
+
+def _singles(jobs: Iterable[Job]) -> Iterator[SingleOrder]:
+    for job in jobs:
+        yield from _single(job)
 
 
 def _single(job: Job) -> Iterator[SingleOrder]:

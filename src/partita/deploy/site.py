@@ -21,6 +21,7 @@ from .gate import Gate
 from .messages import Kind, Order, Reply, packed_update
 from .personal import PersonalStateError, PersonalStore
 from .plan import Plan
+from .secure_site import SecureRounds, without_secure
 
 JOBS: dict[Kind, type[Job]] = {"train": Train, "stay_away": StayAway, "evaluate": Evaluate}
 
@@ -52,6 +53,7 @@ class Site:
         gate.contract.need(data)
         self.name, self._data, self._store, self._gate, self._log = name, data, store, gate, log
         self._setups: dict[str, tuple[int, Setup]] = {}
+        self._secure = SecureRounds()
 
     def answer(self, message: bytes) -> bytes:
         """The reply to an order. What cannot be done is answered with the reason, without a word on data."""
@@ -102,9 +104,19 @@ class Site:
         return Reply("introduce", plan.hash, facts=facts)
 
     def _work(self, order: Order) -> Reply:
-        number, setup = self._setup(order.plan)
+        plan, number, setup = self._setup(order.plan)
         if order.rejected:
             self._log.add("rejected", round=order.round + 1, reason=order.rejected)
+        if order.kind in ("keys", "shares", "unmask"):
+            self._need_secure(plan, order)
+            return self._secure.answer(order, number, self._gate.policy.least_sites)
+        bare = without_secure(order.received)
+        if order.kind == "train" and plan.secure:
+            self._need_secure(plan, order)
+            self._secure.need_keys(order)
+        elif len(bare) < len(order.received):
+            raise PartitaError("An order with parts of a secure sum, which this plan or order has none of.")
+        secured, order = order, replace(order, received=bare)
         if order.kind != "evaluate":
             self._gate.need_round(order.taking_part)
             if not order.kept <= order.round < setup.stage.rounds:
@@ -135,7 +147,16 @@ class Site:
             self._store.keep(order.plan, order.round + 1, result.own)
         if update and leaving.privacy:
             self._store.add_release(order.plan)
-        return _reply(order, replace(result, update=update))
+        reply = _reply(order, replace(result, update=update))
+        if update and plan.secure:
+            return replace(reply, sent=self._secure.masked(secured, update, before, setup))
+        return reply
+
+    def _need_secure(self, plan: Plan, order: Order) -> None:
+        """What a site that hides in a sum insists on."""
+        if not plan.secure:
+            raise PartitaError("An order for a secure sum, and the plan is not secure.")
+        self._gate.need_round(order.taking_part)
 
     def _need_received(self, order: Order, setup: Setup, number: int) -> None:
         """What the server sends can be trained on, and replaces nothing of the personal part."""
@@ -153,7 +174,7 @@ class Site:
             if tensor.is_floating_point() and not finite(tensor):
                 raise PartitaError(f"The server sends {name} with values that are not finite.")
 
-    def _setup(self, hash: str) -> tuple[int, Setup]:
+    def _setup(self, hash: str) -> tuple[Plan, int, Setup]:
         """Of a plan that was introduced, before this process began perhaps, and is approved still."""
         text = self._store.plan(hash)
         if text is None:
@@ -161,7 +182,7 @@ class Site:
         plan = Plan.read(text)
         self._gate.need_plan(plan)
         self._prepared(plan)
-        return self._setups[plan.hash]
+        return plan, *self._setups[plan.hash]
 
     def _prepared(self, plan: Plan) -> None:
         """The network and the data of this site, ready for a plan."""

@@ -141,19 +141,19 @@ def _judge_claim(found: Found, claim: Claim) -> ClaimVerdict:
     if result is None or len(known) < len(pairs):
         return ClaimVerdict(claim, Verdict.NOT_RUN, _not_run(found, [each for pair in pairs for each in pair]))
     said = "; ".join(f"{a.name} minus {b.name}: {each.text}" for (a, b), each in known)
-    return ClaimVerdict(claim, _claim_verdict(found, claim, [each for _, each in known]), said)
+    bounds = [claim.by - claim.within * scores.value for _, b in pairs if (scores := found.scores(b))]
+    published = is_published_protocol(recipe, result)
+    return ClaimVerdict(claim, _claim_verdict([each for _, each in known], bounds, published), said)
 
 
-def _claim_verdict(found: Found, claim: Claim, differences: Sequence[Difference]) -> Verdict:
-    assert found.result is not None
-    published = is_published_protocol(found.recipe, found.result)
-    if published and all(each.surely_above(claim.by) for each in differences):
+def _claim_verdict(differences: Sequence[Difference], bounds: Sequence[float], published: bool) -> Verdict:
+    if published and all(each.surely_above(least) for each, least in zip(differences, bounds, strict=True)):
         return Verdict.REPRODUCED
     # A claim of no great loss is about its bound; of another protocol, how large a gain is says nothing.
-    least = min(claim.by, 0.0)
-    if all(each.surely_above(least) for each in differences):
+    compared = [(each, min(least, 0.0)) for each, least in zip(differences, bounds, strict=True)]
+    if all(each.surely_above(least) for each, least in compared):
         return Verdict.ORDERING
-    return Verdict.NOT if any(each.surely_below(least) for each in differences) else Verdict.UNDECIDED
+    return Verdict.NOT if any(each.surely_below(least) for each, least in compared) else Verdict.UNDECIDED
 
 
 def _not_run(found: Found, numbers: Sequence[Number]) -> str:

@@ -71,6 +71,8 @@ class Claim:
     """The first of `higher` is claimed to be above the first of `lower`, and so on."""
     by: float = 0.0
     """By at least so many points; if negative, below it by no more than that."""
+    within: float = 0.0
+    """Below it by no more than this share of it."""
     untested: str | None = None
     """Why no numbers of this recipe decide it."""
 

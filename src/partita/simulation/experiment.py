@@ -131,7 +131,7 @@ class Options(TypedDict, total=False):
     rounds: int
     seed: int
     participation: Participation
-    batching: Batching
+    batching: Batching | int
     server: Server | None
     pretrain: Pretraining | None
     loss: Loss | None

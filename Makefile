@@ -12,7 +12,7 @@ APT := $(ROOT) env DEBIAN_FRONTEND=noninteractive apt-get -qq
 # What is imported once is compiled once, whatever the environment says: many tests start processes of their own.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test test-all browser lint docs notebook coverage wheel bench faults clean
+.PHONY: demo test test-all browser lint docs notebook coverage wheel bench bench-quick faults federation-faults attack clean
 
 demo: $(VENV)/partita
 	$(BIN)/partita demo
@@ -28,7 +28,7 @@ test: $(VENV)/test browser
 # of the processor, and the faults.
 test-all: test
 	$(BIN)/pytest -n auto -m slow
-	PARTITA_RAY_TOKEN=1 $(BIN)/pytest tests/simulation/test_ray.py
+	PARTITA_RAY=1 $(BIN)/pytest tests/simulation/test_ray.py
 	PARTITA_RANDOM_NETWORKS=5000 $(BIN)/pytest tests/engine/test_random_networks.py
 	PARTITA_ALL_GRAPHS=1 $(BIN)/pytest tests/serving/test_graphs.py tests/serving/test_together.py
 	for capability in default avx2; do ATEN_CPU_CAPABILITY=$$capability $(BIN)/pytest -n auto || exit 1; done
@@ -70,9 +70,18 @@ wheel: $(VENV)/test
 bench: $(VENV)/partita
 	$(BIN)/python -m benchmarks --output benchmarks/history/last.json
 
+# Ratios to the floors at small size; tells a ratio that is worse than the last that was kept by more than 15 %.
+bench-quick: $(VENV)/partita
+	$(BIN)/python -m benchmarks --quick --repeat 2 --output benchmarks/history/quick/last.json
+
 # Puts known faults into copies of the engine, one at a time; each must be caught by a test.
 faults: $(VENV)/test
 	$(BIN)/python tests/laws/faults.py
+
+# Kills, lies, full disks and lost states in a federation; the counts are kept in attacks/results.
+federation-faults: $(VENV)/test
+	$(BIN)/python -m attacks node_kills server_kills lies node_room node_truncation approvals clocks superlink \
+		--output attacks/results/federation.json
 
 clean:
 	rm -rf $(VENV)

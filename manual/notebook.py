@@ -13,13 +13,13 @@ def execute(path: Path) -> None:
     import nbformat
     from nbclient import NotebookClient
 
-    book: Any = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
+    book: Any = nbformat.read(path, as_version=4)
     # Progress has another length on every machine.
     os.environ["PARTITA_WORKERS"] = "1"
     with tempfile.TemporaryDirectory() as folder:
         NotebookClient(book, timeout=600, resources={"metadata": {"path": folder}}, record_timing=False).execute()
     book.metadata = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
-    nbformat.write(book, path)  # type: ignore[no-untyped-call]
+    nbformat.write(book, path)
 
 
 if __name__ == "__main__":

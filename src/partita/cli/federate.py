@@ -95,8 +95,8 @@ def up(
 def run_deployment(deployment: "Deployment", folder: Path, as_json: bool) -> None:
     """Run it to its end, from where it is."""
     from ..api.run import keep
-    from ..deploy.secure_sum import executor_of_sites
     from ..deploy.deployment import Trial
+    from ..deploy.secure_sum import executor_of_sites
 
     use_one_thread()
     count = len(deployment.plan.sites)

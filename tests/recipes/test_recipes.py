@@ -1,10 +1,12 @@
 """Recipes are read strictly, every one of them runs, and the page and its pictures are made from the data."""
 
 import inspect
+import re
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 from xml.etree import ElementTree
 
@@ -22,7 +24,7 @@ from partita.recipes.learned import TEXT, learned
 from partita.recipes.page import PICTURES, drawn_pictures, page
 from partita.recipes.places import all_recipes, recipe_named, recipe_names, results_folder
 from partita.recipes.recipe import read_recipe, runs_of
-from partita.recipes.result import SIZES, read_results
+from partita.recipes.result import SIZES, read_results, write_result
 from partita.recipes.runner import finished_result, run_recipe
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -66,6 +68,20 @@ def samples(folder: Path) -> Path:
     return path
 
 
+def shrunk(path: Path, settings: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
+    """The same method in one round on these rows, by a small network."""
+    fixed = {
+        "rounds": 1,
+        "participation": 1.0,
+        "evaluate_every": 0,
+        "data": {"name": "npz", "path": str(path), "split": {"name": "iid", "clients": 2}, "validation": 0.2},
+        "model": {"name": "mlp", "hidden": 4, "layers": 5},
+        "groups": {"input": "layer1", "adapter": "layer2", "head": "head"},
+    }
+    pretrain = {"pretrain": {**settings["pretrain"], "rounds": 1}} if "pretrain" in settings else {}
+    return {**settings, **fixed, **pretrain, **changes}
+
+
 @cache
 def new_methods() -> dict[str, list[str]]:
     """Of each recipe, the runs whose method no recipe before it has."""
@@ -88,26 +104,47 @@ def test_every_recipe_runs(name: str, tmp_path: Path) -> None:
     if not wanted:
         assert recipe.borrowed or recipe.obstacle
         return
-    path = samples(tmp_path)
-
-    def micro(settings: Mapping[str, Any]) -> dict[str, Any]:
-        changed = {
-            "rounds": 1,
-            "participation": 1.0,
-            "evaluate_every": 0,
-            "data": {"name": "npz", "path": str(path), "split": {"name": "iid", "clients": 2}, "validation": 0.2},
-            "model": {"name": "mlp", "hidden": 4, "layers": 5},
-            "groups": {"input": "layer1", "adapter": "layer2", "head": "head"},
-        }
-        pretrain = {"pretrain": {**settings["pretrain"], "rounds": 1}} if "pretrain" in settings else {}
-        return {**settings, **changed, **pretrain}
-
+    micro = partial(shrunk, samples(tmp_path))
     made = run_recipe(recipe, only=wanted, place=tmp_path, prepare=micro, on="inline")
     assert list(made.runs) == wanted
     for judged in judge_numbers(recipe, made):
         if judged.number.run in wanted and judged.number.score in (None, "before_local", "after_finetune"):
             assert judged.ours is not None or judged.number.minus or judged.number.statistic == "rounds"
     assert finished_result(recipe, place=tmp_path) == made
+
+
+def test_a_result_holds_the_course_and_what_analyses_found(tmp_path: Path) -> None:
+    recipe = replace(
+        recipe_named("fedper_figure15"),
+        borrowed={},
+        runs={"fedper": {"algorithm": {"name": "fedper", "epochs": 1}}},
+        analyses={"finetuning": ("fedper",), "without_head": ("fedper",), "similarity": ("fedper",)},
+        seeds=2,
+    )
+    micro = partial(shrunk, samples(tmp_path), rounds=3, evaluate_every=1)
+    made = run_recipe(recipe, place=tmp_path, prepare=micro, on="inline").runs["fedper"]
+    assert made.seeds == ["0", "1"]
+    assert made.course is not None
+    assert made.course.rounds == [1, 2, 3]
+    for seed in made.seeds:
+        by_round = made.course.test[seed]
+        assert by_round[-1] == made.scores["before_local"][seed]
+        assert made.scores["before_local@test"][seed] == max(by_round, key=fmean)
+        validated = [mean or 0.0 for mean in made.course.validation[seed]]
+        chosen = validated.index(max(validated))
+        assert made.scores["before_local@validation"][seed] == by_round[chosen]
+        # As each starts from the model before local training.
+        assert made.scores["finetuning.full.0"][seed] == made.scores["before_local"][seed]
+        assert made.scores["without_head.with_head"][seed] == made.scores["before_local"][seed]
+        assert made.scores["cka.layer1"][seed] == [1.0, 1.0]
+    assert made.validated == pytest.approx(fmean(each[-1] or 0 for each in made.course.validation.values()), abs=1e-5)
+    # What is stored is added to, and not made again.
+    stored = tmp_path / "results"
+    write_result(stored, run_recipe(recipe, place=tmp_path, prepare=micro, on="inline"))
+    more = replace(recipe, runs={**recipe.runs, "local": {"algorithm": {"name": "local"}}}, seeds=1, analyses={})
+    both = run_recipe(more, only=["local"], place=tmp_path, prepare=micro, stored=stored, on="inline")
+    assert list(both.runs) == ["fedper", "local"]
+    assert both.runs["fedper"] == made
 
 
 def test_every_run_has_settings_that_exist() -> None:
@@ -122,6 +159,27 @@ def test_every_run_has_settings_that_exist() -> None:
                 own = inspect.signature(registry.get("data", data.pop("name"))).parameters
                 division = {key: value for key, value in data.items() if key not in own}
                 arguments(federate, division, f"{recipe.name}, {run}", without=("pool",))
+
+
+def shown(text: str) -> set[str]:
+    """The tables and figures that a text names.
+
+    >>> sorted(shown("Tables 3, 4 and 9 to 11 (EMNIST), Figure 2"))
+    ['Figure 2', 'Table 10', 'Table 11', 'Table 3', 'Table 4', 'Table 9']
+    """
+    found = set()
+    for kind, numbers in re.findall(r"(Table|Figure)s? ((?:\d+(?:, | and | to )?)+)", text):
+        for first, last in re.findall(r"(\d+)(?: to (\d+))?", numbers):
+            found |= {f"{kind} {number}" for number in range(int(first), int(last or first) + 1)}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("paper", "tables", "figures"), [("flayer", 5, 3), ("fedbabu", 25, 16), ("partial", 12, 10), ("fedper", 0, 18)]
+)
+def test_every_table_and_figure_of_the_papers_has_a_recipe(paper: str, tables: int, figures: int) -> None:
+    all_of = {f"Table {number + 1}" for number in range(tables)} | {f"Figure {number + 1}" for number in range(figures)}
+    assert set().union(*(shown(recipe.shows) for recipe in all_recipes() if recipe.paper == paper)) == all_of
 
 
 def test_every_claim_of_the_papers_is_there() -> None:

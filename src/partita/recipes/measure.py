@@ -103,12 +103,11 @@ class Found:
         self._scores: dict[str, Scores | None] = {}
 
     def run(self, number: Number) -> RunResult | None:
-        """The run of a number; of several, the one that is best on validation data."""
+        """The run of a number; of several, the one that is best on validation data, if at least two are stored."""
         stored = self.result.runs if self.result else {}
         names = runs_of(number)
-        if not names or any(name not in stored for name in names):
-            return None
-        return best_validated([stored[name] for name in names])
+        found = [stored[name] for name in names if name in stored]
+        return best_validated(found) if len(found) >= min(len(names), 2) and found else None
 
     def scores(self, number: Number) -> Scores | None:
         """None where the stored runs do not have them."""

@@ -8,7 +8,7 @@ from ..formatting import NONE, amount, duration
 from .judge import ClaimVerdict, Verdict, is_published_protocol, judge_claims, judge_numbers, measured
 from .measure import Found
 from .pictures import Drawn, pictures
-from .recipe import Number, Paper, Recipe
+from .recipe import Number, Paper, Recipe, runs_of
 from .result import RecipeResult, RunResult, results_or_none
 
 PAPERS: dict[Paper, str] = {
@@ -72,26 +72,27 @@ def drawn_pictures(recipes: Sequence[Recipe], results: Path) -> dict[str, Drawn]
 
 def _claims(recipes: Sequence[Recipe], stored: Mapping[str, Sequence[RecipeResult | None]]) -> str:
     """Every claim of the papers, with the best that any recipe says of it."""
-    judged: dict[str, list[tuple[Recipe, ClaimVerdict]]] = {}
+    judged: dict[tuple[str, int, str], list[tuple[Recipe, ClaimVerdict]]] = {}
     for recipe in recipes:
         for result in stored[recipe.name]:
             for each in judge_claims(recipe, result):
-                judged.setdefault(each.claim.id, []).append((recipe, each))
+                key = (each.claim.id[0], int(each.claim.id[1:]), each.claim.statement)
+                judged.setdefault(key, []).append((recipe, each))
     counts = Counter(_decided(several)[1].verdict for several in judged.values())
     told = ", ".join(f"{counts[each]} {each.value}" for each in Verdict if counts[each])
     lines = [
         "## Claims",
         "",
-        f"Of {amount(len(judged), 'claim')}: {told}. Of several verdicts on a claim, a failure is told first.",
+        f"Of {len(judged)} statements: {told}. Of several verdicts on one, a failure is told first.",
         "",
         "| claim | verdict | where | if not run: what it would take on two cores |",
         "|---|---|---|---|",
     ]
-    for identity in sorted(judged, key=lambda each: (each[0], int(each[1:]))):
-        recipe, best = _decided(judged[identity])
+    for key in sorted(judged):
+        recipe, best = _decided(judged[key])
         needed = _needed(recipe, best) if best.verdict is Verdict.NOT_RUN else ""
         where = f"[{recipe.name}](#{_anchor(recipe)})"
-        lines.append(f"| {identity}: {best.claim.statement} | {best.verdict.value} | {where} | {needed} |")
+        lines.append(f"| {best.claim.id}: {best.claim.statement} | {best.verdict.value} | {where} | {needed} |")
     return "\n".join([*lines, ""])
 
 
@@ -104,8 +105,11 @@ def _decided(several: Sequence[tuple[Recipe, ClaimVerdict]]) -> tuple[Recipe, Cl
 def _needed(recipe: Recipe, judged: ClaimVerdict) -> str:
     if judged.claim.untested:
         return judged.claim.untested
-    small = f"{recipe.small.minutes:g} minutes for the small variant, " if recipe.small else ""
-    return f"{small}{recipe.hours:g} hours for the published one"
+    names = {*judged.claim.higher, *judged.claim.lower}
+    wanted = {run for number in recipe.numbers if number.name in names for run in runs_of(number)}
+    made = recipe.small and wanted <= {*recipe.runs_of("small"), *recipe.borrowed_of("small")}
+    small = f"{recipe.small.minutes:g} min for the small variant, " if recipe.small and made else ""
+    return f"{small}{recipe.hours:g} h for the published one"
 
 
 def _anchor(recipe: Recipe) -> str:

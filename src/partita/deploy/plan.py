@@ -11,7 +11,8 @@ from ..algorithms.fedavg import fedavg
 from ..core.objectives import OBJECTIVES, Problem
 from ..data.federation import Federation
 from ..errors import PartitaError
-from ..experiment.description import PYTHON, describe_experiment, differences, fingerprints, rebuild
+from ..experiment.description import describe_experiment, differences, fingerprints, rebuild
+from ..experiment.flat import PYTHON
 from ..models.mlp import mlp
 from ..simulation.experiment import Experiment
 from .summable import weights_of_sum

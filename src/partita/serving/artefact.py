@@ -13,7 +13,7 @@ from ..core.algorithm import Algorithm
 from ..core.samples import Preparation
 from ..core.task import Task
 from ..errors import PartitaError, unknown
-from ..experiment.description import PYTHON
+from ..experiment.flat import PYTHON
 from ..experiment.settings import convert, named
 from ..prediction.clients import assemble
 from ..prediction.inputs import Inputs

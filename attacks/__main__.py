@@ -12,9 +12,11 @@ import typer
 
 from attacks.crashes import crashes
 from attacks.damage import damage
+from attacks.federation import approvals, clocks, lies, node_kills, node_room, node_truncation, server_kills
 from attacks.files import files
 from attacks.fuzz import divisions, selectors, settings
 from attacks.room import room
+from attacks.superlink import superlink
 from attacks.tally import Attack
 from partita.cli.options import use_one_thread
 
@@ -26,6 +28,14 @@ ATTACKS: dict[str, tuple[Attack, int]] = {
     "settings": (settings, 5000),
     "selectors": (selectors, 20_000),
     "manifests": (divisions, 2000),
+    "node_kills": (node_kills, 60),
+    "server_kills": (server_kills, 40),
+    "lies": (lies, 42),
+    "node_room": (node_room, 40),
+    "node_truncation": (node_truncation, 40),
+    "approvals": (approvals, 60),
+    "clocks": (clocks, 5),
+    "superlink": (superlink, 3),
 }
 """Each attack, and how often it is tried."""
 

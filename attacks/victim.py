@@ -46,14 +46,15 @@ def data() -> Federation:
     return federate(pool("made up", inputs.numpy(), labels.numpy()), iid(clients=CLIENTS))
 
 
-def experiment(method: str) -> Experiment:
-    settings = {
+def experiment(method: str, **changes: object) -> Experiment:
+    settings: dict[str, object] = {
         "algorithm": method,
         "model": {"name": "mlp", "hidden": 4},
         "rounds": ROUNDS,
         "participation": 0.7,
         "evaluate_every": 1,
         "batching": {"size": 8},
+        **changes,
     }
     return make(settings, data())
 

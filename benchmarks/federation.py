@@ -229,8 +229,8 @@ def as_it_comes(rounds: int, hidden: int) -> Measured:
 def flower(command: list[str], folder: Path) -> Iterator[None]:
     """One of Flower's commands, with nothing of ours but where its files are."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    ours = ("FLWR_SUPEREXEC_TASK_POLL_INTERVAL",)
-    env = {key: each for key, each in environment(folder).items() if key not in ours}
+    left_out = ("FLWR_SUPEREXEC_TASK_POLL_INTERVAL",)
+    env = {key: each for key, each in environment(folder).items() if key not in left_out}
     found = shutil.which(command[0], path=path)
     assert found
     with open(folder / "log", "ab") as log:

@@ -9,13 +9,15 @@ from partita.data.splits.iid import iid
 from partita.data.splits.natural import natural
 
 
-def images(clients: int, train: int, test: int, shape: tuple[int, ...], classes: int) -> Federation:
+def images(
+    clients: int, train: int, test: int, shape: tuple[int, ...], classes: int, crop: int = 0, flip: bool = False
+) -> Federation:
     """Clients with so many inputs of this shape each, for training and for testing."""
     draw = np.random.default_rng(0)
     count = clients * (train + test)
     inputs = draw.standard_normal((count, *shape), dtype=np.float32)
     made = pool("made-up images", inputs, draw.integers(classes, size=count), classes=classes)
-    return federate(made, iid(clients=clients, test=test / (train + test)), validation=0.0)
+    return federate(made, iid(clients=clients, test=test / (train + test)), validation=0.0, crop=crop, flip=flip)
 
 
 def texts(clients: int, train: int, test: int, length: int, words: int) -> Federation:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from torch import nn
 
 from benchmarks.floor_network import Training, prepare
-from benchmarks.processes import seconds_in_processes
-from benchmarks.workload import Goal, Measured, Workload, round_seconds
+from benchmarks.processes import in_processes
+from benchmarks.workload import Goal, Measured, Workload, measured_round
 from partita.core.algorithm import Algorithm
 from partita.core.batching import Batching
 from partita.data.federation import Federation
@@ -36,15 +36,13 @@ def measured(
     clients = range(len(data))
 
     def partita() -> Measured:
-        return Measured(
-            round_seconds(
-                algorithm, network, data, batching=Batching(batch), evaluated=evaluations > 0, on="processes:2"
-            )
+        return measured_round(
+            algorithm, network, data, batching=Batching(batch), evaluated=evaluations > 0, on="processes:2"
         )
 
     def floor() -> Measured:
         work = prepare(data, model, clients, trainings, batch=batch, evaluations=evaluations)
-        return Measured(seconds_in_processes(work, [data.size(client) for client in clients]))
+        return in_processes(work, [data.size(client) for client in clients])
 
     goals = [Goal("partita", "floor", at_most=most)]
     return Workload(

@@ -20,3 +20,8 @@ def workload() -> Workload:
         batch=32,
         evaluations=2,
     )
+
+
+def quick() -> Workload:
+    """The same."""
+    return workload()

@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 
-from benchmarks.workload import Goal, Measured, Workload, round_seconds
+from benchmarks.workload import Goal, Measured, Workload, measured_round
 from partita.algorithms.fedavg import fedavg
 from partita.core.batching import Batching
 from partita.core.optimizers import SGD
@@ -28,16 +28,14 @@ def workload() -> Workload:
     data = federate(made, iid(clients=CLIENTS, test=2 / (EACH + 2)), validation=0.0)
 
     def partita(on: Executor, epochs: int) -> Measured:
-        return Measured(
-            round_seconds(
-                fedavg(epochs=epochs, optimizer=SGD(RATE)),
-                mlp,
-                data,
-                batching=Batching(BATCH),
-                evaluated=False,
-                on=on,
-                count=6,
-            )
+        return measured_round(
+            fedavg(epochs=epochs, optimizer=SGD(RATE)),
+            mlp,
+            data,
+            batching=Batching(BATCH),
+            evaluated=False,
+            on=on,
+            count=6,
         )
 
     return Workload(

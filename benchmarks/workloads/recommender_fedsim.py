@@ -21,3 +21,8 @@ def workload() -> Workload:
         batch=20,
         evaluations=2,
     )
+
+
+def quick() -> Workload:
+    """The same."""
+    return workload()

@@ -23,3 +23,8 @@ def workload() -> Workload:
         evaluations=2,
         peer="pfllib",
     )
+
+
+def quick() -> Workload:
+    """The same."""
+    return workload()

@@ -26,6 +26,11 @@ def workload() -> Workload:
     )
 
 
+def quick() -> Workload:
+    """The same."""
+    return workload()
+
+
 def personal(name: str) -> bool:
     """Adapters and the norms beside them; those of shortcuts are shared."""
     return "adapter" in name or "bn1" in name or "bn2" in name

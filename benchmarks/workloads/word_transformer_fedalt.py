@@ -31,5 +31,10 @@ def workload() -> Workload:
     )
 
 
+def quick() -> Workload:
+    """The same."""
+    return workload()
+
+
 def personal(name: str) -> bool:
     return "adapter" in name or "norm" in name

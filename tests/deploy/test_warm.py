@@ -4,8 +4,12 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import pytest
+
+from partita.deploy import warm
 from watching import alive, wait_for
 
 PROGRAM = """
@@ -64,3 +68,13 @@ def test_sigterm_is_passed_on(tmp_path: Path) -> None:
         finally:
             process.kill()
     assert wait_for(lambda: not alive(int(Path(f"{place}.main").read_text())))
+
+
+def test_pauses_grow_until_there_is_something_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    pauses = warm.Pauses()
+    for seconds in (3, 3, 3, 3, 3, 3, 0.5, 3, 3):
+        pauses.sleep(seconds)
+    assert slept == pytest.approx([0.2, 0.4, 0.8, 1.6, 3, 3, 0.2, 0.2, 0.4])
+    assert pauses.monotonic is time.monotonic

@@ -307,11 +307,13 @@ def test_a_newcomers_own_folder_is_served(run: LoadedRun, tmp_path: Path, tested
     with client_of(tmp_path / "dora") as server:
         [listed] = server.get("/clients").json()["clients"]
         facts = server.get("/clients/dora").json()
+        [folder] = server.get("/runs").json()["runs"]
         assert ask(server, run=None, client="dora").status_code == 200
     assert (facts["new"], facts["samples"], listed["samples"]) == (True, len(data), len(data))
     assert list(facts["scores"]) == alone
     assert facts["scores"] == newcomer.scores
     assert listed["score"] == (newcomer.scores["personal"] if tested else None)
+    assert folder["score"] == listed["score"], "and not that of the run"
     assert f"onboarded with {len(data)} samples" in (tmp_path / "dora" / "README.md").read_text(encoding="utf-8")
 
 

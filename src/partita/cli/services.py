@@ -21,7 +21,7 @@ def superlink(
     """
     from ..deploy.services import SuperLinkService
 
-    _end(SuperLinkService(folder, host, port).run(), "SuperLink")
+    _end(SuperLinkService(folder, host, port).run(), "The SuperLink has ended")
 
 
 def connect(
@@ -39,9 +39,10 @@ def connect(
     """
     from ..deploy.services import SuperNodeService
 
-    _end(SuperNodeService(superlink, certificate, key, socket).run(home), "SuperNode")
+    way_out = "If it was refused, let the operator enrol the key, or try again in a minute: partita federate enrol"
+    _end(SuperNodeService(superlink, certificate, key, socket).run(home), f"The SuperNode has ended. {way_out}")
 
 
-def _end(code: int, name: str) -> None:
+def _end(code: int, words: str) -> None:
     if code > 0:
-        raise PartitaError(f"The {name} has ended with code {code}. The reason is in the lines before this one.")
+        raise PartitaError(f"{words} (code {code}; the reason is in the lines before this one).")

@@ -7,13 +7,12 @@ Started again in the same folder, sites have their personal parts still.
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from ..errors import PartitaError
@@ -21,7 +20,7 @@ from ..extras import optional
 from .gate import write_approvals
 from .node import APPROVALS, SOCKET
 from .plan import Plan
-from .services import AUTHORITY, DATABASE, HOST, free_port
+from .services import AUTHORITY, DATABASE, HOST, free_port, is_free, need_free
 from .superlink import SuperLink, environment
 
 PATIENCE = 120.0
@@ -37,18 +36,18 @@ def loopback(plan: Plan, data: Mapping[str, object], folder: Path, port: int = 0
     folder = folder.absolute()
     home = folder / "superlink"
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    number = port or free_port()
-    address = f"{HOST}:{number}"
-    _need_free(address)
+    port = port or free_port()
+    address = f"{HOST}:{port}"
+    need_free(HOST, port)
     certificates.make_certificates(home)
     # All that must last is in the run and at the sites.
     for old in home.glob(f"{DATABASE}*"):
         old.unlink()
     with ExitStack() as stack:
-        link = stack.enter_context(_process(["federate", "superlink", str(home), "--port", str(number)], home))
+        link = stack.enter_context(_process(["federate", "superlink", str(home), "--port", str(port)], home))
         sites = [_site(plan, number, data, folder) for number in range(len(plan.sites))]
         running = [stack.enter_context(_process(["node", "run", "node.toml"], site)) for site in sites]
-        _wait(link, home, lambda: not _is_free(address))
+        _wait(link, home, lambda: not is_free(HOST, port))
         superlink = SuperLink(address, home / AUTHORITY)
 
         def register(number: int) -> None:
@@ -102,7 +101,7 @@ def _process(arguments: Sequence[str], folder: Path) -> Iterator["subprocess.Pop
         )
     # Its input ends when this process does, even if it is killed.
     watchdog = subprocess.Popen(
-        ["sh", "-c", 'read -r line; kill -TERM -- "-$0"', str(process.pid)],
+        ["sh", "-c", 'read -r line; kill -TERM "-$0"', str(process.pid)],
         stdin=subprocess.PIPE,
         start_new_session=True,
     )
@@ -127,14 +126,3 @@ def _wait(process: "subprocess.Popen[bytes]", folder: Path, ready: Callable[[], 
             lines = (folder / "process.log").read_text("utf-8", "replace").strip().splitlines()
             raise PartitaError(f"A process of the federation did not start: {lines[-1] if lines else 'no word'}")
         time.sleep(0.1)
-
-
-def _is_free(address: str) -> bool:
-    host, _, port = address.rpartition(":")
-    with closing(socket.socket()) as probe:
-        return probe.connect_ex((host, int(port))) != 0
-
-
-def _need_free(address: str) -> None:
-    if not _is_free(address):
-        raise PartitaError(f"Another process listens at {address}. End it, or choose another port: --port")

@@ -100,6 +100,11 @@ class SuperLink:
                 raise PartitaError(f"The SuperLink at {self.address} does not answer.") from None
         answer = _json(done.stdout)
         if answer is None or not answer.get("success"):
+            if "SuperLink is unavailable" in done.stdout + done.stderr:
+                raise PartitaError(
+                    f"The SuperLink at {self.address} cannot be reached, or its certificate was not signed by that of "
+                    f"{self.certificate}. Start it with: partita federate superlink FOLDER"
+                )
             reason = (answer or {}).get("error-message") or (done.stderr or done.stdout).strip()[-500:]
             raise PartitaError(f"The SuperLink at {self.address} did not do what was asked: {' '.join(reason.split())}")
         return answer

@@ -29,6 +29,10 @@ STARTED_BY = {
 }
 """Which commands are started by one that stays."""
 APPS = "partita.deploy.flower"
+POLLING = "flwr.supernode.start_client_internal"
+"""Where a SuperNode looks for messages: every three seconds, which no setting changes."""
+SOON = 0.2
+"""Seconds after which a SuperNode looks again; then after twice as long, and so on."""
 LOOK = 0.5
 """Seconds between two looks whether a fork has ended."""
 HAND_OVER = """
@@ -46,6 +50,8 @@ def run_warm(command: str, arguments: Sequence[str]) -> int:
     """Run one of Flower's commands that stay, and by forks all that it starts; returns how it ended."""
     loaded = {name: _loaded(name) for name in (command, *STARTED_BY[command])}
     import_module(APPS)
+    if POLLING in sys.modules:
+        sys.modules[POLLING].time = Pauses()  # type: ignore[attr-defined]
     with TemporaryDirectory() as place, listening(Path(place) / "socket") as listener:
         os.environ["PATH"] = os.pathsep.join([str(_commands(Path(place), STARTED_BY[command])), os.environ["PATH"]])
         main = _fork({command: partial(_ending_with, os.getpid(), loaded[command])}, command, arguments, listener)
@@ -54,6 +60,21 @@ def run_warm(command: str, arguments: Sequence[str]) -> int:
             return _wait(main, loaded, listener)
         finally:
             signal.signal(signal.SIGTERM, before)
+
+
+class Pauses:
+    """In the place of the module `time`: whoever sleeps long is woken soon at first, and later less and less often."""
+
+    def __init__(self) -> None:
+        self._long = 0
+
+    def sleep(self, seconds: float) -> None:
+        # Short pauses are made while a message is being answered: another may follow soon.
+        self._long = self._long + 1 if seconds >= 1 else 0
+        time.sleep(min(seconds, SOON * 2 ** max(0, min(self._long, 10) - 1)))
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(time, name)
 
 
 def _wait(main: int, loaded: Mapping[str, Callable[[], object]], listener: socket.socket) -> int:

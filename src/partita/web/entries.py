@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NoReturn, Protocol
 
 from ..errors import PartitaError
@@ -118,7 +119,7 @@ class RunEntry:
 
     def client_facts(self, client: str) -> dict[str, Any]:
         if client in self._joined:
-            return _facts_told(self._joined[client].told, (), UNCOUNTED)
+            return _facts_told(self._joined[client].told, (), "")
         number = self.clients[client]
         return {
             "samples": self._facts.samples(number),
@@ -186,11 +187,17 @@ class ExportedEntry:
 
     def facts(self) -> dict[str, Any]:
         card = self._card
-        test = card["scores"]["test"]
         metric = Metric(card["metric"])
-        return _facts(
-            card["method"]["label"], card["data"]["name"], len(card["clients"]), metric, test and test["macro"], False
-        )
+        return _facts(card["method"]["label"], card["data"]["name"], len(card["clients"]), metric, self._score(), False)
+
+    def _score(self) -> float | None:
+        """The mean over the clients of the run; of clients that joined it later, the mean over these."""
+        told = self._card["clients"].values()
+        if all("onboarded" in each for each in told):
+            own = [scores["personal"] for each in told if "personal" in (scores := scores_told(each))]
+            return fmean(own) if own else None
+        test = self._card["scores"]["test"]
+        return test and float(test["macro"])
 
     def score(self, client: str) -> float | None:
         return scores_told(self._card["clients"][client]).get("personal")
@@ -237,6 +244,8 @@ def _facts(
 def _facts_told(told: Mapping[str, Any], classes: Sequence[str], no_counts: str) -> dict[str, Any]:
     """What a card says of a client."""
     counts = told.get("label_counts")
+    if "onboarded" in told:
+        no_counts = "The labels of a client that was onboarded are not counted."
     return {
         "samples": _samples_told(told),
         "counts": counts,

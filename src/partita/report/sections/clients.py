@@ -12,7 +12,8 @@ from ..method import Method
 from ..study import Study
 
 PLACE = 45
-MOST_ROWS = 300
+MOST_ROWS, MOST_PRINTED = 300, 60
+"""On the page and on paper, where the style sheet leaves out what comes after."""
 FEW_COLUMNS = 5
 """With more methods and baselines than this, their names stand upright, so that all columns fit on the page."""
 SIGNS: dict[Verdict, str] = {
@@ -78,6 +79,8 @@ def _explained(study: Study, reference: str | None, total: int) -> str:
             said.append(
                 "Hurt is here said of the mean gain over seeds; its interval holds chance in test samples and seeds."
             )
+    if total > MOST_PRINTED:
+        said.append(f"On paper, the first {MOST_PRINTED}.")
     if total > MOST_ROWS:
         said.append(f"The first {MOST_ROWS} of {amount(total, 'client')}; partita export RUN --csv FOLDER writes all.")
     return " ".join(said)

@@ -79,7 +79,11 @@ def _sizes(found: dict[str, Any]) -> Html:
     kinds = [sum(count > 0 for count in row) for row in found["train"]]
     x = axis("training samples", [made[0].low, made[-1].high], whole=True)
     rows = [[f"{x.text(each.low)} to {x.text(each.high)}", f"{each.count:,}"] for each in made]
-    kinds_said = f"{min(kinds):,} to {max(kinds):,} of {found['classes']:,} labels"
-    note = f"{min(sizes):,} to {max(sizes):,} training samples and {kinds_said} to a client."
+    note = f"{_span(sizes)} training samples and {_span(kinds)} of {found['classes']:,} labels to a client."
     chart = histogram("How many clients have how many training samples", x, made, "clients", signed=False)
     return figure("Training samples of a client", chart, ["training samples", "clients"], rows, note)
+
+
+def _span(values: Sequence[int]) -> str:
+    low, high = min(values), max(values)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"

@@ -30,6 +30,7 @@ TESTS = (
     "simulation/test_deaths.py",
     "simulation/test_interrupts.py",
     "engine/test_verification.py",
+    "engine/test_kernels.py",
     "laws/test_objectives.py",
     "evaluation/test_gains.py",
     "runs/test_trust.py",
@@ -263,6 +264,20 @@ FAULTS = (
         "if not distance <= rounding:",
         "if distance < 0:",
         "engine/test_verification.py",
+    ),
+    Fault(
+        "weights beside those that only meet padding are not trained",
+        "engine/kernels.py",
+        "by_weight[cut] = by_kernel",
+        "by_weight[cut] = 0 * by_kernel",
+        "engine/test_kernels.py",
+    ),
+    Fault(
+        "the bias of a large product follows the mean gradient",
+        "engine/kernels.py",
+        "gradient.sum(0) if by_bias",
+        "gradient.mean(0) if by_bias",
+        "engine/test_kernels.py",
     ),
     Fault(
         "FedAMP gives a client's own network the weight 1",

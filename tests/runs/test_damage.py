@@ -473,6 +473,9 @@ def test_a_finished_run_is_read_by_those_who_may_not_write() -> None:
         Path(made).chmod(0o755)
         folder = Path(made) / "run"
         start(SETTINGS, folder)
+        # The files too: whoever is not root owns them, and could write into them.
+        for file in folder.iterdir():
+            file.chmod(0o444)
         folder.chmod(0o555)
         process = child(read_as_nobody, folder)
         process.join()

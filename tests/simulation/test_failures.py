@@ -5,7 +5,7 @@ import signal
 import sys
 import threading
 import types
-from multiprocessing import spawn
+from multiprocessing import resource_tracker, spawn
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -137,8 +137,10 @@ def test_a_worker_that_does_not_start_is_not_started_again(
 ) -> None:
     """A Python that ends at once, as where its installation is broken; its own words are on the terminal."""
     broken = tmp_path / "python"
-    broken.write_text(f"#!/bin/sh\necho started >> {tmp_path}/log\necho broken installation >&2\nexit 3\n")
+    broken.write_text(f"#!/bin/sh\necho started >> '{tmp_path}/log'\necho broken installation >&2\nexit 3\n")
     broken.chmod(0o755)
+    # It is a process of this Python too, and warns where it cannot start.
+    resource_tracker.ensure_running()
     monkeypatch.setattr(spawn, "_python_exe", str(broken).encode())
     words = r"A worker process could not start: it ended with exit code 3, and its own message is above"
     with nothing_left(), pytest.raises(PartitaError, match=words):

@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -12,8 +13,11 @@ import typer
 
 from attacks.crashes import crashes
 from attacks.damage import damage
+from attacks.exported import exported
+from attacks.federations import logs, messages, nodes, plans
 from attacks.files import files
-from attacks.fuzz import divisions, selectors, settings
+from attacks.fuzz import divisions, grids, recipes, selectors, settings
+from attacks.requests import requests
 from attacks.room import room
 from attacks.tally import Attack
 from partita.cli.options import use_one_thread
@@ -26,8 +30,18 @@ ATTACKS: dict[str, tuple[Attack, int]] = {
     "settings": (settings, 5000),
     "selectors": (selectors, 20_000),
     "manifests": (divisions, 2000),
+    "recipes": (recipes, 2000),
+    "grids": (grids, 500),
+    "plans": (plans, 3000),
+    "messages": (messages, 3000),
+    "nodes": (nodes, 2000),
+    "logs": (logs, 2000),
+    "exported": (exported, 1500),
+    "requests": (requests, 3000),
 }
 """Each attack, and how often it is tried."""
+MEMORY = 8 << 30
+"""Bytes that an attack may take, so that one that succeeds fills no machine."""
 
 
 def attack(
@@ -38,6 +52,7 @@ def attack(
 ) -> None:
     """Attack runs and readers, print what became of each trial, and end with 1 if something broke."""
     use_one_thread()
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     found: dict[str, Any] = {}
     for name in names or list(ATTACKS):
         with TemporaryDirectory() as place:

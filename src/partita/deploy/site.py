@@ -14,6 +14,7 @@ from ..simulation.checks import check_clients, check_data, check_evaluation
 from ..simulation.executors.inline import one_thread
 from ..simulation.jobs import ClientResult, Evaluate, Job, StayAway, Train
 from ..simulation.setup import Setup
+from ..tensors import Tensors
 from .audit import AuditLog
 from .gate import Gate
 from .messages import Kind, Order, Reply, packed_update
@@ -96,6 +97,7 @@ class Site:
             if not order.kept <= order.round < setup.stage.rounds:
                 raise PartitaError(f"An order for round {order.round + 1} after round {order.kept} was accepted.")
             self._store.settle(order.plan, order.kept)
+        _need_fitting(order.received, setup.algorithm.expand(setup.without_data(number, setup.moment(order.round))))
         own = self._store.own(order.plan, order.kept)
         options = {"evaluated": order.evaluated} if order.kind == "train" else {}
         job = JOBS[order.kind]([number], [own], [order.received], setup.moment(order.round), **options)
@@ -150,8 +152,19 @@ def _placed(data: Federation, plan: Plan, number: int) -> Federation:
     )
 
 
+def _need_fitting(received: Tensors, known: Tensors) -> None:
+    """Refuse tensors that are of another shape or type than those of the network and the method."""
+    for name in received.keys() & known.keys():
+        found, expected = received[name], known[name]
+        if (found.shape, found.dtype) != (expected.shape, expected.dtype):
+            raise PartitaError(
+                f"An order that brings {name} as {list(found.shape)} of type {found.dtype}; it must be "
+                f"{list(expected.shape)} of type {expected.dtype}."
+            )
+
+
 def _reply(order: Order, result: ClientResult) -> Reply:
-    records = [_numbers(record) for record in result.records]
+    records = tuple(_numbers(record) for record in result.records)
     update = result.update
     if update is None:
         return Reply(order.kind, order.plan, order.round, records=records)
@@ -167,6 +180,6 @@ def _reply(order: Order, result: ClientResult) -> Reply:
     )
 
 
-def _numbers(record: Record) -> list[object]:
+def _numbers(record: Record) -> tuple[object, ...]:
     found = asdict(record)
-    return [found[name] for name in ("variant", "role", "count", "correct", "loss")]
+    return tuple(found[name] for name in ("variant", "role", "count", "correct", "loss"))

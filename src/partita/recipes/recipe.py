@@ -1,32 +1,20 @@
 """What is a recipe? A table or figure of a paper: the runs that make it, its published numbers and its claims."""
 
-import sys
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from ..errors import PartitaError, unknown
 from ..evaluation.variants import Variant
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from ..parsing import parse_toml
+from ..signatures import Positive, check_fields
 
 Paper = Literal["flayer", "fedbabu", "partial", "fedper", "partita"]
 Protocol = Literal["published", "reduced"]
 Size = Literal["full", "small"]
 Average = Literal["micro", "macro"]
 BaselineWork = Literal["tuned", "quick", "none"]
-
-CHOICES: Mapping[str, tuple[str, ...]] = {
-    "paper": get_args(Paper),
-    "protocol": get_args(Protocol),
-    "baselines": get_args(BaselineWork),
-    "average": get_args(Average),
-    "variant": get_args(Variant),
-}
 
 
 @dataclass(frozen=True)
@@ -42,11 +30,14 @@ class Number:
     published: float | None = None
     spread: float | None = None
     """The published standard deviation."""
-    spread_of: int | None = None
+    spread_of: Positive | None = None
     """Over how many clients or seeds the spread is."""
     where: str = ""
     invalid: str | None = None
     """Why the published number is no target."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True)
@@ -61,6 +52,9 @@ class Claim:
     by: float = 0.0
     """By at least so many points."""
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
 
 @dataclass(frozen=True)
 class Small:
@@ -69,8 +63,11 @@ class Small:
     minutes: float
     changed: str
     """In words."""
-    seeds: int = 1
+    seeds: Positive = 1
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True)
@@ -84,7 +81,7 @@ class Recipe:
     """Whether the full variant is the published protocol, on the published data."""
     hours: float
     """Of the full variant, estimated for two cores."""
-    seeds: int = 1
+    seeds: Positive = 1
     baselines: BaselineWork = "none"
     obstacle: str | None = None
     """Why it is not run here, and what it would take."""
@@ -97,6 +94,9 @@ class Recipe:
     numbers: tuple[Number, ...] = ()
     claims: tuple[Claim, ...] = ()
     small: Small | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def settings_of(self, run: str, size: Size = "full") -> dict[str, Any]:
         """The settings of a run, as an experiment file would hold them."""
@@ -137,31 +137,40 @@ def _same_name(before: Mapping[str, Any], more: Mapping[str, Any]) -> bool:
 def read_recipe(path: Path) -> Recipe:
     """A recipe file; whatever it says that is unknown, missing or contradictory is an error."""
     try:
-        given = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        given = parse_toml(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
         raise PartitaError(f"Cannot read the recipe {path}: {problem}.") from problem
     where = str(path)
-    numbers = tuple(_made(Number, each, f"{where}, numbers") for each in given.pop("numbers", []))
-    claims = tuple(_made(Claim, each, f"{where}, claims") for each in given.pop("claims", []))
+    parts = {key: _parts(kind, given.pop(key, []), f"{where}, {key}") for key, kind in PARTS.items()}
     small = _made(Small, given.pop("small"), f"{where}, small") if "small" in given else None
-    recipe: Recipe = _made(
-        Recipe, {**given, "name": path.stem, "numbers": numbers, "claims": claims, "small": small}, where
-    )
+    recipe: Recipe = _made(Recipe, {**given, **parts, "name": path.stem, "small": small}, where)
     _check(recipe, where)
     return recipe
 
 
-def _made(kind: type[Any], given: Mapping[str, Any], where: str) -> Any:
+PARTS: Mapping[str, type[Any]] = {"numbers": Number, "claims": Claim}
+
+
+def _parts(kind: type[Any], given: object, where: str) -> tuple[Any, ...]:
+    if not isinstance(given, list):
+        raise PartitaError(f"{where}: {given!r} is not a list of tables.")
+    return tuple(_made(kind, each, where) for each in given)
+
+
+def _made(kind: type[Any], given: object, where: str) -> Any:
+    if not isinstance(given, Mapping):
+        raise PartitaError(f"{where}: {given!r} is not a table.")
     known = {each.name: each for each in fields(kind)}
-    for key, value in given.items():
+    for key in given:
         if key not in known:
             raise PartitaError(f"{where}: {unknown('key', key, known)}")
-        if key in CHOICES and value not in CHOICES[key]:
-            raise PartitaError(f"{where}: {unknown(key, str(value), CHOICES[key])}")
     needed = (n for n, each in known.items() if each.default is MISSING and each.default_factory is MISSING)
     if missing := [name for name in needed if name not in given]:
         raise PartitaError(f"{where}: {', '.join(missing)} is missing.")
-    return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in given.items()})
+    try:
+        return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in given.items()})
+    except PartitaError as problem:
+        raise PartitaError(f"{where}: {problem}") from problem
 
 
 def _check(recipe: Recipe, where: str) -> None:

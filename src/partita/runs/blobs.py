@@ -5,6 +5,8 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from ..parsing import parse_json
+
 if TYPE_CHECKING:
     from ..tensors import Tensors
 
@@ -25,8 +27,8 @@ def unpack(blob: bytes) -> "Tensors":
     from safetensors.torch import load
 
     tensors: Tensors = load(blob)
-    header = json.loads(blob[8 : 8 + int.from_bytes(blob[:8], "little")])
-    return {name: tensors[name] for name in json.loads(header["__metadata__"]["order"])}
+    header = parse_json(blob[8 : 8 + int.from_bytes(blob[:8], "little")])
+    return {name: tensors[name] for name in parse_json(header["__metadata__"]["order"])}
 
 
 def parts_of(blob: bytes) -> Iterator[tuple[int, memoryview, str]]:

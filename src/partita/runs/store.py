@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 from ..errors import PartitaError
 from ..evaluation.outcomes import Outcomes
 from ..evaluation.scores import Record
+from ..parsing import parse_json
 from ..simulation.left_out import LeftOut
 from ..simulation.traffic import Traffic
 from .blobs import checked, checksum, joined, pack, parts_of, unpack
@@ -176,7 +177,7 @@ class Store:
         """The division of the data, if it is stored."""
         with explained(self.folder):
             for blob, expected in self.select("SELECT manifest, checksum FROM division"):
-                found: dict[str, Any] = json.loads(zlib.decompress(checked(blob, expected, "the division")))
+                found: dict[str, Any] = parse_json(zlib.decompress(checked(blob, expected, "the division")))
                 return found
         return None
 
@@ -272,13 +273,13 @@ class Store:
     def values(self, query: str) -> dict[str, Any]:
         """JSON values by key, after checking their checksums."""
         found = self.select(query)
-        return {key: json.loads(checked(str(value).encode(), expected, key)) for key, value, expected in found}
+        return {key: parse_json(checked(str(value).encode(), expected, key)) for key, value, expected in found}
 
     def _older(self) -> dict[str, Any] | None:
         """The record of a run in a format up to 3."""
         if not self.select("SELECT name FROM sqlite_master WHERE type = 'table' AND name = 'about'"):
             return None
-        return {key: json.loads(value) for key, value in self.select("SELECT key, value FROM about")}
+        return {key: parse_json(value) for key, value in self.select("SELECT key, value FROM about")}
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:

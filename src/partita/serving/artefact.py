@@ -15,6 +15,7 @@ from ..core.task import Task
 from ..errors import PartitaError, unknown
 from ..experiment.description import PYTHON
 from ..experiment.settings import convert, named
+from ..parsing import parse_json
 from ..prediction.clients import assemble
 from ..prediction.inputs import Inputs
 from ..prediction.model import About, Answering, ClientModel, class_names
@@ -93,7 +94,7 @@ class Artefact:
         """The signature and the preparation of inputs, the same for all clients."""
         files = self.card["files"]
         found = self._tensors(PREPARATION) if PREPARATION in files else {}
-        words = json.loads(self._file(VOCABULARY).read_text(encoding="utf-8")) if VOCABULARY in files else ()
+        words = parse_json(self._file(VOCABULARY).read_text(encoding="utf-8")) if VOCABULARY in files else ()
         preparation = Preparation(found.get("mean"), found.get("std"))
         return Inputs.read(self.card["inputs"], self.card["kind"], preparation, words)
 
@@ -273,7 +274,7 @@ def read_card(folder: Path) -> dict[str, Any]:
     """What a folder of models says of itself."""
     path = folder / CARD
     try:
-        card = json.loads(path.read_text(encoding="utf-8"))
+        card = parse_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise PartitaError(
             f"{folder} holds no exported models. Write them with: partita export RUN --models {folder}"

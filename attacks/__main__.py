@@ -1,10 +1,7 @@
 """The command that attacks: python -m attacks, from the folder of the repository."""
 
-import datetime
 import json
 import resource
-import subprocess
-import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
@@ -17,6 +14,7 @@ from attacks.exported import exported
 from attacks.federations import logs, messages, nodes, plans
 from attacks.files import files
 from attacks.fuzz import divisions, grids, recipes, selectors, settings
+from attacks.provenance import provenance
 from attacks.requests import requests
 from attacks.room import room
 from attacks.tally import Attack
@@ -65,20 +63,13 @@ def attack(
         for broken in tally.broken[:20]:
             print(f"  BROKEN {broken[:300]}")
     if output:
-        facts = {"command": " ".join(["python -m attacks", *sys.argv[1:]]), "commit": _commit(), "date": _today()}
-        output.write_text(json.dumps({**facts, "attacks": found}, indent=1) + "\n", encoding="utf-8")
+        text = json.dumps({**provenance("attacks"), "seed": seed, "attacks": found}, indent=1)
+        output.write_text(text + "\n", encoding="utf-8")
     if any(each["broken"] for each in found.values()):
         raise SystemExit(1)
 
 
-def _commit() -> str:
-    done = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=True)
-    return done.stdout.strip()
-
-
-def _today() -> str:
-    return datetime.datetime.now(datetime.timezone.utc).date().isoformat()
-
-
 if __name__ == "__main__":
-    typer.run(attack)
+    app = typer.Typer(pretty_exceptions_enable=False)
+    app.command()(attack)
+    app()

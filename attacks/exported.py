@@ -26,7 +26,7 @@ def exported(place: Path, trials: int, seed: int) -> Tally:
     """Files are damaged; or the card is odd, or files are, with hashes that fit."""
     tally, draw = Tally(), random.Random(seed)
     whole = place / "whole"
-    begin_or_go_on(place / "run", "fedper")
+    begin_or_go_on(place / "run", "fedper", model=None)
     export_models(load(place / "run", experiment=experiment("fedper")), whole)
     expected = _answers(whole)
     names = sorted(str(path.relative_to(whole)) for path in whole.rglob("*") if path.is_file())

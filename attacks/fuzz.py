@@ -141,5 +141,7 @@ def grids(place: Path, trials: int, seed: int) -> Tally:
 
 def _odd_axis(draw: random.Random) -> str:
     key = draw.choice(AXES)
-    values = draw.choices(("1", "0.1", "fedper", "fedavg", *(str(each) for each in ODD), *map(json.dumps, ODD)), k=2)
+    good = {"rounds": "1", "model.hidden": "4", "algorithm": "fedavg", "algorithm.optimizer.lr": "0.1"}.get(key, "1")
+    odd = (*map(str, ODD), *map(json.dumps, ODD))
+    values = [good if draw.random() < 0.7 else draw.choice(odd) for _ in range(2)]
     return f"{key}={','.join(values)}" if draw.random() < 0.9 else draw.choice(("", "=", "rounds", "rounds=", "=1"))

@@ -18,7 +18,9 @@ from .mutation import ODD, damaged, set_somewhere_
 from .tally import Tally
 from .victim import begin_or_go_on, experiment
 
-PATIENCE = 20.0
+PATIENCE, SHORT = 20.0, 0.3
+"""Seconds to wait for an answer: to a good request, and to an odd one, which may promise more than it sends."""
+WAITS = b"waits"
 BODY = {"client": "0", "inputs": [[0.0, 1.0, 2.0, 3.0]]}
 HEADERS = (
     *(
@@ -71,19 +73,20 @@ BODIES = (
 def requests(place: Path, trials: int, seed: int) -> Tally:
     """Raw bytes over a socket: odd lines, headers and bodies, and requests that are cut off."""
     tally, draw = Tally(), random.Random(seed)
-    begin_or_go_on(place / "run", "fedper")
+    begin_or_go_on(place / "run", "fedper", model=None)
     export_models(load(place / "run", experiment=experiment("fedper")), place / "models")
     with _serving(place / "models", place / "errors") as port:
         good = _request("POST /predict HTTP/1.1", [], json.dumps(BODY).encode())
         before = _asked(port, good)
         for _ in range(trials):
             sent = _odd_request(draw)
-            said = _asked(port, sent)
+            said = _asked(port, sent, SHORT)
             status = int(said.split(b" ", 2)[1]) if said.startswith(b"HTTP/1.1 ") else 0
             if status >= 500 and b"detail" not in said:
                 tally.broken.append(f"{sent[:300]!r}: {said[:200]!r}")
             else:
-                tally.held["closed without a word" if not status else f"answered with {status}"] += 1
+                silent = "waits for the rest" if said == WAITS else "closed without a word"
+                tally.held[f"answered with {status}" if status else silent] += 1
         if _body(_asked(port, good)) != _body(before) or b" 200 " not in before[:20]:
             tally.broken.append("the server does not answer as before")
     errors = (place / "errors").read_text(encoding="utf-8", errors="replace")
@@ -108,7 +111,7 @@ def _odd_request(draw: random.Random) -> bytes:
 
 def _request(line: str, headers: list[str], body: bytes) -> bytes:
     named = {header.partition(":")[0].lower() for header in headers}
-    more = [] if "host" in named else ["Host: localhost"]
+    more = ["Connection: close", *([] if "host" in named else ["Host: localhost"])]
     if "content-length" not in named and "transfer-encoding" not in named:
         more.append(f"Content-Length: {len(body)}")
     if "content-type" not in named:
@@ -116,18 +119,19 @@ def _request(line: str, headers: list[str], body: bytes) -> bytes:
     return "\r\n".join([line, *more, *headers, "", ""]).encode("latin-1") + body
 
 
-def _asked(port: int, sent: bytes) -> bytes:
-    """What comes back after the request, of which no more will come."""
+def _asked(port: int, sent: bytes, patience: float = PATIENCE) -> bytes:
+    """What comes back until the server closes the connection, or waits for more."""
     found = b""
-    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=patience) as connection:
         try:
             connection.sendall(sent)
-            connection.shutdown(socket.SHUT_WR)
             while part := connection.recv(1 << 16):
                 found += part
-        except (ConnectionError, OSError) as problem:
-            if isinstance(problem, TimeoutError):
-                return b"HTTP/1.1 599 no answer in time"
+        except TimeoutError:
+            return found or WAITS
+        except OSError:
+            # Closed while it was asked.
+            return found
     return found
 
 

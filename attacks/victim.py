@@ -3,10 +3,14 @@
 import hashlib
 import os
 import sqlite3
+from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
+
+from torch import nn
 
 from partita.data.federation import Federation, federate
 from partita.data.pool import pool
@@ -18,6 +22,7 @@ from partita.runs.store import Store
 from partita.runs.verify import verify
 from partita.simulation.events import Event, OnEvent, RoundEnded, ignore
 from partita.simulation.experiment import Experiment
+from partita.simulation.tasks import Factory
 
 CLIENTS, ROUNDS = 3, 4
 STORED = (
@@ -46,7 +51,14 @@ def data() -> Federation:
     return federate(pool("made up", inputs.numpy(), labels.numpy()), iid(clients=CLIENTS))
 
 
-def experiment(method: str) -> Experiment:
+def normed(*, shape: tuple[int, ...], classes: int) -> nn.Module:
+    """A network with batch norm, which every method can use."""
+    layers = {"layer1": nn.Linear(shape[0], 4), "norm1": nn.BatchNorm1d(4), "relu1": nn.ReLU()}
+    return nn.Sequential(OrderedDict[str, nn.Module](**layers, head=nn.Linear(4, classes)))
+
+
+def experiment(method: str, model: Factory | None = None) -> Experiment:
+    """With a network of Partita's own, or another."""
     settings = {
         "algorithm": method,
         "model": {"name": "mlp", "hidden": 4},
@@ -55,12 +67,13 @@ def experiment(method: str) -> Experiment:
         "evaluate_every": 1,
         "batching": {"size": 8},
     }
-    return make(settings, data())
+    made = make(settings, data())
+    return made if model is None else replace(made, model=model)
 
 
-def begin_or_go_on(folder: Path, method: str, on_event: OnEvent = ignore) -> None:
+def begin_or_go_on(folder: Path, method: str, on_event: OnEvent = ignore, *, model: Factory | None = normed) -> None:
     """A run to its end, from its start or from where it is."""
-    made = experiment(method)
+    made = experiment(method, model)
     there = (folder / DATABASE).exists()
     opened = Session.open(folder, made, on="inline") if there else Session.start(made, folder, on="inline")
     with opened as session:

@@ -6,10 +6,11 @@ from pathlib import Path
 from ..errors import PartitaError
 from ..prediction.model import ClientModel
 from ..runs.stored import StoredRun
-from .artefact import Artefact, read_card
+from .artefact import Artefact
 from .files import file_names
 from .loaded import LoadedRun
 from .onboard import Newcomer, write_newcomer
+from .reading import read_card
 
 
 def kept_newcomers(folder: Path, run: StoredRun) -> dict[str, Path]:

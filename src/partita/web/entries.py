@@ -11,11 +11,12 @@ from ..evaluation.metric import Metric
 from ..report.report import report
 from ..report.study import study
 from ..runs.stored import StoredRun, read_run
-from ..serving.artefact import load_exported, read_card
+from ..serving.artefact import load_exported
 from ..serving.loaded import LoadedRun, load
 from ..serving.newcomers import keep_newcomer, kept_newcomers, load_newcomer
 from ..serving.onboard import NEW, Newcomer, onboard
 from ..serving.questions import Questions
+from ..serving.reading import read_card
 from .facts import ClientFacts
 from .served import Load, Models
 
@@ -176,7 +177,7 @@ class ExportedEntry:
         )
 
     def score(self, client: str) -> float | None:
-        found = self._card["clients"][client]["score"]
+        found = self._card["clients"][client].get("score")
         return found and float(found["test"])
 
     def samples(self, client: str) -> int | None:
@@ -188,7 +189,7 @@ class ExportedEntry:
         return counts
 
     def client_facts(self, client: str) -> dict[str, Any]:
-        found = self._card["clients"][client]["score"] or {}
+        found = self._card["clients"][client].get("score") or {}
         names = {"test": "personal", "guarded": "guarded"}
         scores = {names[key]: value for key, value in found.items() if key in names}
         counts = self._counts(client)

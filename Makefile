@@ -12,7 +12,7 @@ APT := $(ROOT) env DEBIAN_FRONTEND=noninteractive apt-get -qq
 # What is imported once is compiled once, whatever the environment says: many tests start processes of their own.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test test-all browser lint bench faults clean
+.PHONY: demo test test-all browser lint bench faults attack clean
 
 demo: $(VENV)/partita
 	$(BIN)/partita demo
@@ -49,6 +49,11 @@ bench: $(VENV)/partita
 # Puts known faults into copies of the engine, one at a time; each must be caught by a test.
 faults: $(VENV)/test
 	$(BIN)/python tests/laws/faults.py
+
+# Kills runs, damages and fills disks, and reads hostile files; counts what held. Some twenty minutes on one core.
+attack: $(VENV)/test
+	$(BIN)/python -m attacks --output attacks/results/attacks.json
+	$(BIN)/python -m attacks.long --output attacks/results/long.json
 
 clean:
 	rm -rf $(VENV)

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
@@ -86,6 +86,7 @@ def made(folder: Path, rounds: int, clients: int) -> None:
         session.run()
     with Store.open(folder, write=True) as store:
         records, traffic, outcomes = store.records("run"), store.traffic("run"), store.outcomes("run")
+        sent = [astuple(each)[1:] for each in traffic]
         found = store.server("run")
         assert found
         for first in range(2, rounds + 1, BETWEEN):
@@ -98,7 +99,7 @@ def made(folder: Path, rounds: int, clients: int) -> None:
                     found[1],
                     rounds=tuple((at, 0.1, clients) for at in numbers),
                     records=tuple(_record(each, at) for at in numbers for each in records),
-                    traffic=tuple(Traffic(**{**asdict(each), "round": at}) for at in numbers for each in traffic),
+                    traffic=tuple(Traffic(at, *each) for at in numbers for each in sent),
                     outcomes=tuple(type(each)(**{**vars(each), "round": rounds}) for each in outcomes if last),
                 )
             )
@@ -107,19 +108,18 @@ def made(folder: Path, rounds: int, clients: int) -> None:
 
 def _record(like: Record, round: int) -> Record:
     """Another score in every round."""
-    correct = (
-        (like.correct or 0) + round % 2 if like.correct is not None and like.correct < like.count else like.correct
-    )
-    return Record(**{**asdict(like), "round": round, "correct": correct})
+    correct = like.correct
+    if correct is not None and correct < like.count:
+        correct += round % 2
+    return Record(round, like.client, like.variant, like.role, like.count, correct, like.loss)
 
 
 def measured(name: str, folder: Path) -> Measured:
     """One command as a process of its own."""
-    more = {"runs": [str(folder.parent)], "export --csv": [str(folder), str(folder.parent.parent / "csv")]}
+    place = folder.parent if name == "runs" else folder
     command, *options = name.split()
-    arguments = [command, *options, *more.get(name, [str(folder)])]
-    if name == "export --csv":
-        arguments = ["export", str(folder), "--csv", str(folder.parent.parent / "csv")]
+    written = [str(folder.parent.parent / "csv")] if command == "export" else []
+    arguments = [command, str(place), *options, *written]
     began = time.perf_counter()
     program = "from partita.cli.main import main; main()"
     process = subprocess.Popen([sys.executable, "-c", program, *arguments], stdout=subprocess.DEVNULL)

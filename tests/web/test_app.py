@@ -277,7 +277,7 @@ def test_kept_clients_of_another_run_are_refused(folder: Path, run: LoadedRun, t
     card = json.loads((place / "card.json").read_text())
     for content, said in (
         ({**card, "run": {**card["run"], "started": "before"}}, "a client of another run. Give --keep another folder"),
-        ({**card, "run": {}}, "the card is damaged"),
+        ({**card, "run": {}}, r"card\.json is damaged: it\.run has no rounds"),
         ({}, "is in format None"),
     ):
         (place / "card.json").write_text(json.dumps(content))

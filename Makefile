@@ -52,7 +52,7 @@ faults: $(VENV)/test
 
 # Kills runs, damages and fills disks, and reads hostile files; counts what held. Some twenty minutes on one core.
 attack: $(VENV)/test
-	$(BIN)/python -m attacks --output attacks/results/attacks.json
+	$(BIN)/python -m attacks --output attacks/results
 	$(BIN)/python -m attacks.long --output attacks/results/long.json
 
 clean:

@@ -10,7 +10,6 @@ from partita.runs.database import DATABASE
 from .tally import Tally
 from .victim import begin_or_go_on, code_of, digest, forked, verified
 
-
 LARGEST = 8
 """The log beside a database is larger than the database itself becomes."""
 

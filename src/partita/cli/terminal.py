@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rich import progress as bars
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -40,8 +40,13 @@ class PlainConsole(Console):
             yield Segment(text if control else visible(text), style, control)
 
 
-output = PlainConsole(width=None if sys.stdout.isatty() else UNLIMITED)
-messages = PlainConsole(stderr=True, soft_wrap=not sys.stderr.isatty())
+def _is_terminal(stream: TextIO | None) -> bool:
+    """A stream that was closed before the program began is None."""
+    return stream is not None and stream.isatty()
+
+
+output = PlainConsole(width=None if _is_terminal(sys.stdout) else UNLIMITED)
+messages = PlainConsole(stderr=True, soft_wrap=not _is_terminal(sys.stderr))
 
 
 @contextmanager

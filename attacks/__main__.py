@@ -54,7 +54,7 @@ def attack(
     use_one_thread()
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     # Of the tree as it is now, whatever becomes of it meanwhile.
-    made_by, broken = provenance("attacks"), False
+    made_by, broken = provenance("python -m attacks"), False
     for name in names or list(ATTACKS):
         with TemporaryDirectory() as place:
             attacked, trials = ATTACKS[name]
@@ -67,7 +67,8 @@ def attack(
             print(f"  BROKEN {each[:300]}")
         if output:
             output.mkdir(parents=True, exist_ok=True)
-            text = json.dumps({**made_by, "attack": name, "seed": seed, **tally.as_dict()}, indent=1)
+            command = f"python -m attacks {name} --share {share:g} --seed {seed}"
+            text = json.dumps({**made_by, "command": command, **tally.as_dict()}, indent=1)
             (output / f"{name}.json").write_text(text + "\n", encoding="utf-8")
     if broken:
         raise SystemExit(1)

@@ -157,7 +157,7 @@ class Store:
 
     def note(self, **changes: object) -> None:
         """Change fields of the record."""
-        with self._writing() as connection:
+        with self.writing() as connection:
             connection.executemany(
                 "INSERT OR REPLACE INTO record VALUES (?, ?, ?)", map(_row, changes, changes.values())
             )
@@ -169,7 +169,7 @@ class Store:
             return self.values(ANALYSES)
 
     def add_analysis(self, name: str, value: object) -> None:
-        with self._writing() as connection:
+        with self.writing() as connection:
             connection.execute("INSERT OR REPLACE INTO analyses VALUES (?, ?, ?)", _row(name, value))
 
     @property
@@ -184,7 +184,7 @@ class Store:
     def commit(self, commit: Commit) -> None:
         """Write everything up to a round in one transaction."""
         stage = commit.stage
-        with self._writing() as connection:
+        with self.writing() as connection:
             found = connection.execute(
                 "SELECT round FROM states WHERE stage = ? AND client = ?", (stage, SERVER)
             ).fetchone()
@@ -282,7 +282,8 @@ class Store:
         return {key: parse_json(value) for key, value in self.select("SELECT key, value FROM about")}
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction."""
         with explained(self.folder), self._connection as connection:
             connection.execute("BEGIN IMMEDIATE")
             yield connection

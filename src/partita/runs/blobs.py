@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import zlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,8 @@ from ..parsing import parse_json
 if TYPE_CHECKING:
     from ..tensors import Tensors
 
+MOST_UNPACKED, MOST_RATIO = 1 << 26, 100
+"""Bytes that anything may unpack to, and how many times its own size more may."""
 PART = 1 << 28
 """Bytes of a part. SQLite limits one value to 10^9 bytes."""
 
@@ -44,6 +47,23 @@ def joined(parts: Sequence[tuple[int, object, object]], expected: int, what: str
     if [number for number, _, _ in parts] != list(range(expected)):
         raise ValueError(f"{what} has {len(parts)} of {expected} parts")
     return b"".join(checked(part, stored, what) for _, part, stored in parts)
+
+
+def compressed(text: str) -> bytes:
+    return zlib.compress(text.encode())
+
+
+def decompressed(blob: bytes) -> bytes:
+    """What was compressed, unless it is so much that somebody means to fill the memory."""
+    reader = zlib.decompressobj()
+    most = max(MOST_UNPACKED, MOST_RATIO * len(blob))
+    try:
+        found = reader.decompress(blob, most)
+    except zlib.error as problem:
+        raise ValueError(str(problem)) from problem
+    if reader.unconsumed_tail:
+        raise ValueError(f"{len(blob)} bytes unpack to more than {most}")
+    return found
 
 
 def checksum(blob: bytes | memoryview) -> str:

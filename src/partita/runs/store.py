@@ -3,7 +3,6 @@
 import json
 import os
 import sqlite3
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from ..evaluation.scores import Record
 from ..parsing import parse_json
 from ..simulation.left_out import LeftOut
 from ..simulation.traffic import Traffic
-from .blobs import checked, checksum, joined, pack, parts_of, unpack
+from .blobs import checked, checksum, compressed, decompressed, joined, pack, parts_of, unpack
 from .database import DATABASE, connect, explained, lock, need_whole_file
 from .folders import need_new
 from .record import FORMAT, RunRecord
@@ -69,7 +68,7 @@ class Store:
         except OSError as problem:
             raise PartitaError(f"Cannot make the run's folder {folder}: {problem.strerror}.") from problem
         values = {"format": FORMAT, **record.as_dict()}
-        divisions = [] if manifest is None else [zlib.compress(json.dumps(manifest).encode())]
+        divisions = [] if manifest is None else [compressed(json.dumps(manifest))]
         held = lock(folder)
         try:
             need_new(folder)
@@ -177,7 +176,7 @@ class Store:
         """The division of the data, if it is stored."""
         with explained(self.folder):
             for blob, expected in self.select("SELECT manifest, checksum FROM division"):
-                found: dict[str, Any] = parse_json(zlib.decompress(checked(blob, expected, "the division")))
+                found: dict[str, Any] = parse_json(decompressed(checked(blob, expected, "the division")))
                 return found
         return None
 

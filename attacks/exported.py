@@ -12,8 +12,9 @@ import torch
 
 from partita.errors import PartitaError
 from partita.serving.artefact import load_exported
+from partita.serving.card_files import CARD
 from partita.serving.export import export_models
-from partita.serving.loaded import CARD, load
+from partita.serving.loaded import load
 
 from .mutation import count, damaged, set_somewhere_
 from .tally import Tally

@@ -17,6 +17,7 @@ from partita.data.splits.manifest import manifest
 from partita.experiment.files import make
 from partita.parsing import parse_toml
 from partita.recipes.page import page as recipe_page
+from partita.recipes.places import FILES
 from partita.recipes.recipe import read_recipe
 from partita.recipes.result import SIZES
 
@@ -102,7 +103,7 @@ def divisions(place: Path, trials: int, seed: int) -> Tally:
 def recipes(place: Path, trials: int, seed: int) -> Tally:
     """Recipe files with odd values at random places; what is accepted has settings and seeds."""
     tally, draw = Tally(), random.Random(seed)
-    known = sorted((Path(__file__).parents[1] / "recipes").glob("*.toml"))
+    known = sorted(FILES.glob("*.toml"))
     given = [parse_toml(path.read_text(encoding="utf-8")) for path in known]
     path = place / "odd.toml"
 

@@ -57,23 +57,24 @@ def normed(*, shape: tuple[int, ...], classes: int) -> nn.Module:
     return nn.Sequential(OrderedDict[str, nn.Module](**layers, head=nn.Linear(4, classes)))
 
 
-def experiment(method: str, model: Factory | None = None) -> Experiment:
-    """With a network of Partita's own, or another."""
-    settings = {
+def experiment(method: str, **changes: object) -> Experiment:
+    settings: dict[str, object] = {
         "algorithm": method,
         "model": {"name": "mlp", "hidden": 4},
         "rounds": ROUNDS,
         "participation": 0.7,
         "evaluate_every": 1,
         "batching": {"size": 8},
+        **changes,
     }
-    made = make(settings, data())
-    return made if model is None else replace(made, model=model)
+    return make(settings, data())
 
 
 def begin_or_go_on(folder: Path, method: str, on_event: OnEvent = ignore, *, model: Factory | None = normed) -> None:
     """A run to its end, from its start or from where it is."""
-    made = experiment(method, model)
+    made = experiment(method)
+    if model is not None:
+        made = replace(made, model=model)
     there = (folder / DATABASE).exists()
     opened = Session.open(folder, made, on="inline") if there else Session.start(made, folder, on="inline")
     with opened as session:

@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 
 from benchmarks.contenders import parse
+from benchmarks.history import TOLERATED, last_like, worsened
 from benchmarks.measuring import bench as measure
 from benchmarks.workload import Measured
 from partita.cli.options import AsJson, use_one_thread
@@ -24,6 +25,9 @@ def bench(
     peer: Annotated[
         list[str] | None, typer.Option(metavar="NAME=PATH", help="Another project to measure, and where it is.")
     ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Small forms of the workloads; tells what is worse than it was.")
+    ] = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the JSON to this file too.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -35,6 +39,8 @@ def bench(
 
     python -m benchmarks small_mlp overhead --repeat 3
 
+    python -m benchmarks --quick --repeat 2
+
     python -m benchmarks cnn4_cifar10 --peer pfllib=../PFLlib --output benchmarks/history/today.json
     """
     use_one_thread()
@@ -42,7 +48,7 @@ def bench(
     def measured(workload: str, contender: str, found: Measured) -> None:
         tell(f"{workload}: {contender} {found.seconds:.3f} s")
 
-    found = measure(workloads or [], repeat=repeat, peers=parse(peer or []), on_measured=measured)
+    found = measure(workloads or [], repeat=repeat, peers=parse(peer or []), quick=quick, on_measured=measured)
     text = json.dumps(found, indent=1)
     if output:
         output.write_text(text + "\n", encoding="utf-8")
@@ -50,6 +56,21 @@ def bench(
         print(text)
     else:
         print_bench(found)
+    if quick:
+        compare(found)
+
+
+def compare(found: Mapping[str, Any]) -> None:
+    """Tell which ratios are worse than those that were last kept."""
+    before = last_like(found)
+    if before is None:
+        tell("Nothing was kept of such a processor: there is nothing to compare with.")
+        return
+    worse = worsened(found, before)
+    for line in worse:
+        tell(line, "bold red", "Worse")
+    if not worse:
+        tell(f"No ratio is worse than on {before['date'][:10]} by more than {TOLERATED - 1:.0%}.")
 
 
 def print_bench(found: Mapping[str, Any]) -> None:
@@ -66,7 +87,10 @@ def print_bench(found: Mapping[str, Any]) -> None:
         for goal in result["goals"]:
             wanted = f"at least {goal['at_least']:g}" if goal["at_least"] else f"at most {goal['at_most']:g}"
             reached = "reached" if goal["met"] else "[bold]missed[/]"
-            console.print(f"{name}: {goal['slow']} / {goal['fast']} = {goal['ratio']:.2f}, wanted {wanted}: {reached}")
+            worked = goal["processor_ratio"]
+            beside = f" ({worked:.2f} by processor seconds)" if worked else ""
+            pair = f"{goal['slow']} / {goal['fast']}"
+            console.print(f"{name}: {pair} = {goal['ratio']:.2f}{beside}, wanted {wanted}: {reached}")
         for limit in result["limits"]:
             reached = "kept" if limit["met"] else "[bold]exceeded[/]"
             console.print(f"{name}: {limit['contender']} at most {limit['at_most']:g} {limit['unit']}: {reached}")

@@ -33,7 +33,10 @@ def parse(given: list[str]) -> dict[str, Path]:
 
 
 def contender(name: str, place: Path, workload: str, division: Path) -> Contender:
-    """Runs a driver: `python DRIVER PLACE WORKLOAD DIVISION`, which prints {"seconds": ...} last."""
+    """Runs a driver: `python DRIVER PLACE WORKLOAD DIVISION`, which prints {"seconds": ...} last.
+
+    It may tell its "processor" seconds too. They compare with ours only if it used one thread.
+    """
 
     def measure() -> Measured:
         own = place / "bin" / "python"
@@ -44,7 +47,8 @@ def contender(name: str, place: Path, workload: str, division: Path) -> Contende
         done = subprocess.run(command, capture_output=True, text=True, env=environment)
         if done.returncode:
             raise PartitaError(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
-        return Measured(float(json.loads(done.stdout.splitlines()[-1])["seconds"]))
+        told = json.loads(done.stdout.splitlines()[-1])
+        return Measured(float(told["seconds"]), processor=told.get("processor"))
 
     return measure
 

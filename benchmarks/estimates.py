@@ -29,7 +29,7 @@ TIMED = 3
 
 def round_seconds(experiment: Experiment) -> float:
     setup = Setup.of(experiment, experiment.stages[-1], experiment.weights)
-    return statistics.median(timed(setup, TIMED + 1)[1:])
+    return statistics.median(each.seconds for each in timed(setup, TIMED + 1)[1:])
 
 
 def compared(name: str, most: float) -> list[dict[str, Any]]:

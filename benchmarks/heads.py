@@ -94,5 +94,8 @@ class HeadsEntry:
     def add(self, models: Models, newcomer: Newcomer) -> Load:
         raise PartitaError("not here")
 
+    def keeps(self, client: str) -> bool:
+        return True
+
     def report(self) -> str | None:
         return None

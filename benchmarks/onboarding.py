@@ -7,6 +7,7 @@ are kept in the output folder and used again. All scores are on test data.
 """
 
 import argparse
+import datetime
 import json
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,6 +20,7 @@ import torch
 from partita.evaluation.analyses.onboarding import MODELS, onboarding
 from partita.experiment.files import make
 from partita.runs.baselines import add_baselines
+from partita.runs.environment import environment
 from partita.runs.evaluate import analyse
 from partita.runs.folders import BESIDE
 from partita.runs.reuse import folder_for, session_for
@@ -65,7 +67,15 @@ def main() -> None:
         start: [measured(settings, seed, start, place) for seed in range(options.seeds)] for start in options.starts
     }
     if options.json:
-        print(json.dumps({"experiment": options.experiment, "settings": settings, "found": found}, indent=1))
+        made = {
+            "command": f"python benchmarks/onboarding.py {options.experiment} --seeds {options.seeds} --json",
+            "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            "environment": environment(),
+            "experiment": options.experiment,
+            "settings": settings,
+            "found": found,
+        }
+        print(json.dumps(made, indent=1))
         return
     for start, outcomes in found.items():
         print(f"start {start}: {' '.join(f'{count:>6}' for count in outcomes[0]['counts'])}")

@@ -7,11 +7,13 @@ from multiprocessing.connection import Connection
 
 import torch
 
+from benchmarks.workload import Measured
+
 Round = Callable[[], None]
 
 
-def seconds_in_processes(prepare: Callable[[Sequence[int]], Round], sizes: Sequence[int], processes: int = 2) -> float:
-    """Seconds until all processes have done their clients, measured when each has prepared what it needs."""
+def in_processes(prepare: Callable[[Sequence[int]], Round], sizes: Sequence[int], processes: int = 2) -> Measured:
+    """How long until all processes have done their clients, measured when each has prepared what it needs."""
     context = multiprocessing.get_context("fork")
     pipes, started = [], []
     for clients in _shares(sizes, processes):
@@ -25,12 +27,11 @@ def seconds_in_processes(prepare: Callable[[Sequence[int]], Round], sizes: Seque
     began = time.perf_counter()
     for pipe in pipes:
         pipe.send(None)
-    for pipe in pipes:
-        pipe.recv()
+    worked = sum(pipe.recv() for pipe in pipes)
     seconds = time.perf_counter() - began
     for process in started:
         process.join()
-    return seconds
+    return Measured(seconds, processor=worked)
 
 
 def _work(pipe: Connection, prepare: Callable[[Sequence[int]], Round], clients: Sequence[int]) -> None:
@@ -38,8 +39,9 @@ def _work(pipe: Connection, prepare: Callable[[Sequence[int]], Round], clients: 
     work = prepare(clients)
     pipe.send(None)
     pipe.recv()
+    began = time.process_time()
     work()
-    pipe.send(None)
+    pipe.send(time.process_time() - began)
 
 
 def _shares(sizes: Sequence[int], processes: int) -> list[list[int]]:

@@ -7,6 +7,7 @@ from itertools import islice
 
 from typing_extensions import Unpack
 
+from benchmarks.processor import processor_seconds
 from partita.core.algorithm import Algorithm, RunPhase
 from partita.data.federation import Federation
 from partita.simulation.executor import Executor, executor_of
@@ -24,6 +25,8 @@ class Measured:
     """Of a round, unless the workload says otherwise."""
     megabytes: float | None = None
     """The most memory that was held, where that is asked for."""
+    processor: float | None = None
+    """Seconds of all processors together, without waiting for others' work; with one thread for each process."""
 
 
 Contender = Callable[[], Measured]
@@ -57,13 +60,20 @@ class Workload:
     most_megabytes: Mapping[str, float] = field(default_factory=dict)
 
 
-def timed(setup: Setup, count: int, on: Executor | str | None = None) -> list[float]:
-    """Seconds of the first rounds of a stage, which need not be all."""
+def timed(setup: Setup, count: int, on: Executor | str | None = None) -> list[Measured]:
+    """The first rounds of a stage, which need not be all."""
+    found: list[Measured] = []
+    before: float | None = None
     with closing(rounds(setup, executor_of(on), {})) as ended:
-        return [each.seconds for each in islice(ended, count)]
+        for each in islice(ended, count):
+            now = processor_seconds()
+            worked = None if now is None or before is None else now - before
+            found.append(Measured(each.seconds, processor=worked))
+            before = now
+    return found
 
 
-def round_seconds(
+def measured_round(
     algorithm: Algorithm,
     model: Factory,
     data: Federation,
@@ -73,15 +83,15 @@ def round_seconds(
     run_phase: RunPhase | None = None,
     count: int = 2,
     **options: Unpack[Options],
-) -> float:
-    """Seconds of the last of `count` rounds; those before it find processes to start and memory to fetch.
+) -> Measured:
+    """The last of `count` rounds; those before it find processes to start and memory to fetch.
 
     `run_phase` replaces the engine.
     """
     # One more than are timed: the last of a simulation is always evaluated.
     options["rounds"] = count + 1
     options["evaluate_every"] = 1 if evaluated else 0
-    experiment = Experiment(algorithm, model, data, **options)
+    experiment = Experiment(algorithm, model, data, **options)  # type: ignore[arg-type]
     setup = Setup.of(experiment, experiment.stages[-1], experiment.weights)
     if run_phase:
         setup = replace(setup, run_phase=run_phase)

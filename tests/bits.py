@@ -34,12 +34,15 @@ class Noting:
 
     executor: Executor
     noted: list[list[ClientResult]] = field(default_factory=list)
+    states: list[Tensors] = field(default_factory=list)
+    """Of the server, before these jobs."""
 
     @contextmanager
     def open(self, setup: Setup) -> Iterator[CarryOut]:
         with self.executor.open(setup) as inner:
 
             def carry_out(jobs: Iterable[Job], state: Tensors) -> Generator[ClientResult, None, None]:
+                self.states.append(state)
                 results = list(inner(jobs, state))
                 self.noted.append(sorted(results, key=attrgetter("client")))
                 yield from results

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from partita.core.batching import Batching
 from partita.core.client import Client
 from partita.core.objectives import Measures
+from partita.core.optimizers import SGD
 from partita.core.samples import Samples
 from partita.core.task import Task
 from partita.data.federation import Federation
@@ -87,3 +88,10 @@ def small_federation(sizes: Sequence[int] = (12, 7, 20, 9), *, classes: int = 3,
         roles.append({"train": order[:size], "validation": order[size : size + 4], "test": order[size + 4 :]})
         begin += size + 10
     return Federation(Samples(inputs, targets), roles, classes=classes, name="toy")
+
+
+def exploding(rate: float) -> SGD:
+    """A rate that is refused where it is given, for what happens to losses and updates behind that."""
+    made = SGD(0.1)
+    object.__setattr__(made, "lr", rate)
+    return made

@@ -34,7 +34,7 @@ def network() -> nn.Module:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("environment", type=Path)
-    parser.add_argument("workload", choices=["small_mlp"])
+    parser.add_argument("workload", choices=["small_mlp", "ray_cluster"])
     parser.add_argument("division", type=Path)
     parser.add_argument("--rounds", type=int, default=6)
     options = parser.parse_args()

@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from benchmarks.workload import Goal, Measured, Workload, round_seconds
+from benchmarks.workload import Goal, Measured, Workload, measured_round
 from partita.algorithms.fedper import fedper
 from partita.core.batching import Batching
 from partita.core.optimizers import SGD
@@ -23,7 +23,7 @@ def workload() -> Workload:
         return fasttext(shape=shape, classes=classes, vocabulary=WORDS)
 
     def partita() -> Measured:
-        return Measured(round_seconds(algorithm, model, data, batching=Batching(10)))
+        return measured_round(algorithm, model, data, batching=Batching(10))
 
     return Workload(
         about=workload.__doc__ or "",

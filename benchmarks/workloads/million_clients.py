@@ -5,13 +5,14 @@ import resource
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import overload
 
 import torch
 from torch import Tensor
 
-from benchmarks.workload import Goal, Measured, Workload, round_seconds
+from benchmarks.workload import Goal, Measured, Workload, measured_round
 from partita.algorithms.fedper import fedper
 from partita.core.batching import Batching
 from partita.core.optimizers import SGD
@@ -57,7 +58,7 @@ def population(clients: int, shape: tuple[int, ...], stored: int = STORED) -> Fe
 
 def measure(clients: int, model: Factory, shape: tuple[int, ...], per_round: int, stored: int) -> Measured:
     """A round of FedPer, and the most memory that this process and its workers held, counted as if they shared none."""
-    seconds = round_seconds(
+    found = measured_round(
         fedper(epochs=1, optimizer=SGD(0.05)),
         model,
         population(clients, shape, stored),
@@ -69,7 +70,7 @@ def measure(clients: int, model: Factory, shape: tuple[int, ...], per_round: int
     )
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     largest_child = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    return Measured(seconds, (own + 2 * largest_child) / 1024)
+    return Measured(found.seconds, (own + 2 * largest_child) / 1024, found.processor)
 
 
 def small(clients: int) -> Measured:
@@ -102,4 +103,4 @@ def _alone(name: str, clients: int) -> Measured:
 
 
 def tell(measured: Measured) -> None:
-    print(json.dumps({"seconds": measured.seconds, "megabytes": measured.megabytes}))
+    print(json.dumps(asdict(measured)))

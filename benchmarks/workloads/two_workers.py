@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from benchmarks.workload import Goal, Measured, Workload, round_seconds
+from benchmarks.workload import Goal, Measured, Workload, measured_round
 from partita.algorithms.fedper import fedper
 from partita.core.batching import Batching
 from partita.core.optimizers import SGD
@@ -18,7 +18,7 @@ def workload() -> Workload:
 
     def partita(workers: int) -> Measured:
         algorithm = fedper(epochs=1, optimizer=SGD(0.005))
-        return Measured(round_seconds(algorithm, cnn4, data, batching=Batching(10), on=f"processes:{workers}"))
+        return measured_round(algorithm, cnn4, data, batching=Batching(10), on=f"processes:{workers}")
 
     return Workload(
         about=workload.__doc__ or "",

@@ -126,7 +126,9 @@ def test_paths_of_data_hold_in_any_folder(told: Told, monkeypatch: pytest.Monkey
 
 def test_a_start_that_fails_leaves_its_folder_free(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = ("run", *SMALL, "--no-baselines", "-o", "run")
-    monkeypatch.setattr("sys.argv", ["partita", *arguments, "algorithm.optimizer.lr=1e30"])
+    # The first pass is sound, and the first step is not.
+    np.savez("mine.npz", x=np.full((40, 6), 1e30, dtype=np.float32), y=np.arange(40) % 2)
+    monkeypatch.setattr("sys.argv", ["partita", *arguments, "-d", "npz", "data.path=mine.npz"])
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2

@@ -164,6 +164,20 @@ def test_the_test_file_as_training_file_is_noticed() -> None:
     assert "1 of 50 test rows equal a training row" in str(counted.origin["notes"])
 
 
+def test_a_fraction_keeps_a_part_of_each_class_of_each_client() -> None:
+    """The same clients and roles, a quarter of each role's rows; parts of fewer than five rows stay whole."""
+    labels = np.tile(np.repeat(np.arange(3), [20, 12, 8]), 4)
+    data = pool("mine", np.random.default_rng(0).standard_normal((160, 2)), labels, clients=np.repeat(np.arange(4), 40))
+    whole = federate(data, natural(test=0.1), validation=0.0, seed=3)
+    quarter = federate(data, natural(test=0.1), validation=0.0, fraction=0.25, seed=3)
+    for all_of, some in zip(whole.roles, quarter.roles, strict=True):
+        assert (len(all_of["train"]), len(some["train"])) == (36, 9)
+        assert set(some["train"].tolist()) < set(all_of["train"].tolist())
+        assert torch.equal(some["test"], all_of["test"])  # Four rows.
+        kept, had = (np.bincount(labels[rows["train"].numpy()], minlength=3) for rows in (some, all_of))
+        assert (np.abs(kept - had / 4) < 1).all()
+
+
 def test_a_manifest_rebuilds_the_division(tmp_path: Path) -> None:
     data = toy()
     made = federate(data, dirichlet(clients=6, smallest=5), newcomers=2, seed=5)

@@ -272,6 +272,8 @@ def test_newcomers_never_train() -> None:
         ({"length": 0}, "length = 0: it must be a number of at least 1"),
         ({"vocabulary": 9}, r"^toy holds numbers: vocabulary and length are settings of texts\.$"),
         ({"most_duplicates": float("nan")}, "most_duplicates = nan: it must be a number of at least 0"),
+        ({"fraction": 0.0}, r"^fraction = 0\.0: it must be above 0 and at most 1\.$"),
+        ({"fraction": 1.5}, r"^fraction = 1\.5"),
     ],
 )
 def test_what_cannot_be_federated_is_refused(settings: dict[str, float], words: str) -> None:

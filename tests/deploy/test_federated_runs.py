@@ -11,10 +11,14 @@ from deploy.federations import DATA, experiment, sites_of
 from partita.algorithms.fedper import fedper
 from partita.api.kept import report_of
 from partita.api.run import keep
+from partita.deploy.federated import introductions
 from partita.deploy.plan import Plan
 from partita.deploy.server import Limits, Sites, introduced
+from partita.errors import PartitaError
 from partita.models.mlp import mlp
 from partita.runs.store import Store
+from partita.runs.stored import read_run
+from partita.simulation.events import Event, RoundEnded
 from partita.simulation.executors.inline import Inline
 from partita.simulation.simulate import run_stages
 
@@ -46,3 +50,47 @@ def test_a_run_that_is_interrupted_goes_on(tmp_path: Path) -> None:
         assert "floor" not in store.analyses, "the server holds no samples"
     assert found is not None
     assert digest(found[1]) == digest(expected.state)
+
+
+def test_a_run_goes_on_without_a_site_that_is_gone(tmp_path: Path) -> None:
+    """What it said of itself when the run began is in the run."""
+    made = experiment(fedper(), model=partial(mlp, hidden=5), rounds=3, participation="all", evaluate_every=0)
+    plan, gone = Plan.of(made), list[int]()
+    with sites_of(plan, DATA, tmp_path) as sites:
+
+        def exchange(orders: Mapping[int, bytes], seconds: float) -> Iterator[tuple[int, bytes | PartitaError]]:
+            for number, order in orders.items():
+                here = number not in gone
+                yield number, sites[number].answer(order) if here else PartitaError("the site is not connected")
+
+        def stop(event: Event) -> None:
+            if isinstance(event, RoundEnded) and not gone:
+                gone.append(1)
+                raise KeyboardInterrupt
+
+        def again() -> None:
+            known = introductions(tmp_path / "run")
+            remote = plan.experiment_on(introduced(plan, exchange, Limits(), known=known))
+            keep(remote, tmp_path / "run", baselines=None, on=Sites(plan, exchange), on_event=stop)
+
+        with pytest.raises(KeyboardInterrupt):
+            again()
+        again()
+    found = read_run(tmp_path / "run")
+    assert found.record.done
+    assert {(each.round, each.client, each.problem) for each in found.left_out} >= {
+        (2, 1, "the site is not connected"),
+        (3, 1, "the site is not connected"),
+    }
+
+
+def test_a_site_that_is_not_there_at_the_start(tmp_path: Path) -> None:
+    plan = Plan.of(experiment(fedper(), model=partial(mlp, hidden=5)))
+
+    def nobody(orders: Mapping[int, bytes], seconds: float) -> Iterator[tuple[int, bytes | PartitaError]]:
+        yield 2, PartitaError("the site is not connected")
+
+    with pytest.raises(PartitaError, match="Site c cannot take part: the site is not connected"):
+        introduced(plan, nobody, Limits())
+    with pytest.raises(PartitaError, match="4 of 4 sites have not introduced themselves: a, b, c, d"):
+        introduced(plan, lambda orders, seconds: (), Limits())

@@ -1,23 +1,34 @@
 """A federation over Flower: real processes, TLS, a key for each site, and the bits of a simulation."""
 
+import hashlib
 import socket
 import tempfile
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from bits import digest
+from bits import Noting, digest
 from partita import extras
 from partita.algorithms.fedper import fedper
 from partita.algorithms.flayer import flayer
 from partita.api.run import keep
 from partita.core.algorithm import Algorithm
+from partita.core.server import Update
+from partita.deploy.audit import entries_of
 from partita.deploy.federated import federated
+from partita.deploy.gate import write_approvals
 from partita.deploy.loopback import loopback
+from partita.deploy.messages import packed_update
+from partita.deploy.node import APPROVALS, LOG
 from partita.deploy.personal import PersonalStore
 from partita.deploy.plan import Plan
-from partita.deploy.server import Limits
+from partita.deploy.server import Exchange, Limits
+from partita.deploy.services import DATABASE
 from partita.deploy.superlink import SuperLink
 from partita.errors import PartitaError
 from partita.experiment.settings import federation_of
@@ -26,43 +37,108 @@ from partita.runs.store import Store
 from partita.simulation.executors.inline import Inline
 from partita.simulation.experiment import Experiment
 from partita.simulation.simulate import run_stages
+from partita.tensors import Tensors
 
 DATA = {"name": "digits", "split": {"name": "dirichlet", "clients": 3, "alpha": 0.5}}
+METHODS = {"fedper": fedper(epochs=1), "flayer": flayer(on=fedper(epochs=1))}
+ROUNDS = 3
+WINDOW = 32
+"""Bytes that are looked for: a database keeps what is longer in several places."""
 
 
 def made(algorithm: Algorithm) -> Experiment:
     data = federation_of(DATA, "data")
-    return Experiment(algorithm, mlp, data, rounds=2, seed=3, participation="all", evaluate_every=0)
+    return Experiment(algorithm, mlp, data, rounds=ROUNDS, seed=3, participation="all", evaluate_every=0)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("algorithm", [fedper(epochs=1), flayer(on=fedper(epochs=1))], ids=["fedper", "flayer"])
-def test_the_bits_of_a_simulation_and_no_personal_byte_at_the_superlink(algorithm: Algorithm) -> None:
-    experiment = made(algorithm)
-    plan, expected = Plan.of(experiment), run_stages(experiment, Inline())
+@dataclass(frozen=True)
+class Federated:
+    """What is left of a federation of real processes."""
+
+    folder: Path
+    replies: Mapping[str, Mapping[int, list[bytes]]]
+    """By plan and site, all that the server got in rounds."""
+
+
+@pytest.fixture(scope="module")
+def over_flower() -> Iterator[Federated]:
+    """All methods one after another, with the same processes."""
+    replies: dict[str, dict[int, list[bytes]]] = {}
     # With a short path, as sockets need one.
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        with (
-            loopback(plan, DATA, folder) as superlink,
-            federated(plan, superlink, Limits(seconds=120, replies=3)) as (remote, sites),
-        ):
-            kept = keep(remote, folder / "run", baselines=None, on=sites)
-        assert kept.stored.record.done
-        with Store.open(folder / "run", write=False) as store:
-            found = store.server("run")
-        assert found is not None
-        assert digest(found[1]) == digest(expected.state)
-        stored = b"".join(path.read_bytes() for path in (folder / "superlink").glob("link.db*"))
-        for number in range(len(plan.sites)):
-            with PersonalStore(folder / "sites" / str(number)) as own:
-                personal = own.own(plan.hash, 2)
-            assert digest(personal) == digest(expected.own[number])
-            # FLAYER keeps a copy of what it shares too.
-            own_alone = [each for name, each in personal.items() if name not in expected.state]
-            secret = [each.numpy().tobytes() for each in own_alone if each.numel() > 8 and each.any()]
-            assert secret
-            assert not [each for each in secret if each in stored]
+        plans = [Plan.of(made(method)) for method in METHODS.values()]
+        with loopback(plans[0], DATA, folder) as superlink:
+            for plan in plans:
+                for number in range(len(plan.sites)):
+                    write_approvals(folder / "sites" / str(number) / APPROVALS, {plan.hash: ""})
+                noted = replies.setdefault(plan.hash, defaultdict(list))
+                with federated(plan, superlink, Limits(seconds=120, replies=3), folder / plan.hash) as (remote, sites):
+                    on = replace(sites, exchange=captured(sites.exchange, noted))
+                    assert keep(remote, folder / plan.hash, baselines=None, on=on).stored.record.done
+        yield Federated(folder, replies)
+
+
+def captured(exchange: Exchange, noted: dict[int, list[bytes]]) -> Exchange:
+    def exchanged(orders: Mapping[int, bytes], seconds: float) -> Iterator[tuple[int, bytes | PartitaError]]:
+        for number, reply in exchange(orders, seconds):
+            if isinstance(reply, bytes):
+                noted[number].append(reply)
+            yield number, reply
+
+    return exchanged
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_bits_of_a_simulation_and_no_personal_byte_elsewhere(name: str, over_flower: Federated) -> None:
+    """Real processes, TLS and keys: server and sites have the simulator's states, and personal bytes stay."""
+    experiment, folder, noting = made(METHODS[name]), over_flower.folder, Noting(Inline())
+    plan, expected = Plan.of(experiment), run_stages(experiment, noting)
+    with Store.open(folder / plan.hash, write=False) as store:
+        found = store.server("run")
+    assert found is not None
+    assert digest(found[1]) == digest(expected.state)
+    stored = b"".join(path.read_bytes() for path in (folder / "superlink").glob(f"{DATABASE}*"))
+    public = b"".join(told([*noting.states, *(packed_update(each) for each in updates(noting))]))
+    assert occurring(windows(told([expected.state])), stored), "the search finds what is shared"
+    for number in range(len(plan.sites)):
+        site, replies = folder / "sites" / str(number), over_flower.replies[plan.hash][number]
+        with PersonalStore(site) as store_of_site:
+            personal = store_of_site.own(plan.hash, ROUNDS)
+        assert digest(personal) == digest(expected.own[number])
+        whole = [personal, *(each.values for each in updates(noting) if each.client == number)]
+        secret = windows(told(whole))
+        secret -= occurring(secret, public)
+        assert len(secret) > 50
+        assert not occurring(secret, stored + b"".join(replies))
+        left = [
+            entry["sha256"]
+            for entry in entries_of(site / LOG)
+            if entry["event"] == "left" and entry["plan"] == plan.hash and entry["kind"] != "introduce"
+        ]
+        assert left == [hashlib.sha256(reply).hexdigest() for reply in replies], "the server got all that left the site"
+
+
+def updates(noting: Noting) -> list[Update]:
+    return [each.update for results in noting.noted for each in results if each.update]
+
+
+def told(tensors: Iterable[Tensors]) -> list[bytes]:
+    return [tensor.numpy().tobytes() for each in tensors for tensor in each.values()]
+
+
+def windows(whole: Iterable[bytes]) -> set[bytes]:
+    """Pieces, each of which would tell that a tensor is there; what is all zeros tells nothing."""
+    found = (each[at : at + WINDOW] for each in whole for at in range(0, len(each) - WINDOW + 1, WINDOW))
+    return {each for each in found if any(each)}
+
+
+def occurring(pieces: set[bytes], text: bytes) -> set[bytes]:
+    """Those that are somewhere in a text; looked for by their first bytes, since there are many."""
+    starts = np.ndarray(len(text) - 7, np.uint64, text, strides=(1,))
+    first = np.unique(np.frombuffer(b"".join(each[:8] for each in pieces), np.uint64))
+    found = {each.tobytes() for each in first[np.isin(first, starts)]}
+    return {each for each in pieces if each[:8] in found and each in text}
 
 
 def test_a_port_that_is_taken(tmp_path: Path) -> None:

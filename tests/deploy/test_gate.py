@@ -2,18 +2,23 @@
 
 import dataclasses
 import json
+import os
 import stat
+from collections.abc import Iterator
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from deploy.federations import DATA, OPEN, experiment, federate, sites_of
+from bits import digest
+from deploy.federations import DATA, OPEN, experiment, federate, personal, sites_of
 from partita.algorithms.fedavg import fedavg
 from partita.algorithms.fedper import fedper
 from partita.algorithms.flayer import flayer
+from partita.core.samples import Samples
 from partita.deploy.audit import AuditLog, entries_of, verify
 from partita.deploy.gate import Contract, Gate, Leaving, Policy, write_approvals
 from partita.deploy.messages import Order, Reply
@@ -103,13 +108,64 @@ def test_a_round_of_too_few_sites_is_refused(tmp_path: Path) -> None:
         (Contract(classes=4), "classes is 3, and must be 4"),
         (Contract(least_samples=9), "8 training samples, and at least 9"),
         (Contract(labels=(0, 1)), r"there are labels \[2\]"),
+        (Contract(most_overlap=0.0), r"33.3 % of the test samples are training samples too, and at most 0 % may be"),
     ],
 )
 def test_data_must_fit_their_contract(contract: Contract, words: str) -> None:
     data = one_client(DATA, 0)
-    Contract((4,), 3, (0, 1, 2), 8).need(data)
+    Contract((4,), 3, (0, 1, 2), 8, most_overlap=0.0).need(data)
+    # Two of six test samples are training samples, with other labels perhaps.
+    inputs = data.samples.inputs.clone()
+    inputs[data.roles[0]["test"][:2]] = inputs[data.roles[0]["train"][3]].clone()
+    data = dataclasses.replace(data, samples=Samples(inputs, data.samples.targets))
+    Contract(most_overlap=0.34).need(data)
     with pytest.raises(PartitaError, match=words):
         contract.need(data)
+
+
+@pytest.mark.parametrize(("asked", "held"), [("2", "1"), ("", "1"), ("1", "")])
+def test_a_plan_for_data_of_another_schema_is_refused(asked: str, held: str, tmp_path: Path) -> None:
+    plan = Plan.of(experiment(fedper(), **PLAN_OPTIONS), schema=asked)
+    assert Plan.read(plan.text) == plan
+    assert (plan.hash == Plan.of(experiment(fedper(), **PLAN_OPTIONS), schema=held).hash) == (asked == held)
+    reply = introduced(plan, dataclasses.replace(OPEN, contract=Contract(schema=held)), tmp_path)
+    assert "is for data of the schema" in reply.refused
+    assert not introduced(plan, dataclasses.replace(OPEN, contract=Contract(schema=asked)), tmp_path).refused
+
+
+def test_without_metrics_nothing_but_the_update_leaves(tmp_path: Path) -> None:
+    plan = Plan.of(experiment(fedper(), **{**PLAN_OPTIONS, "evaluate_every": 1}))
+    quiet = dataclasses.replace(OPEN, leaving=Leaving(metrics=False))
+    with sites_of(plan, DATA, tmp_path, gates={0: quiet}) as sites:
+        found = federate(plan, sites)
+    assert found.participants == [4, 4]
+    assert {record.client for record in found.records} == {1, 2, 3}
+
+
+@pytest.mark.parametrize(
+    ("received", "words"),
+    [
+        ({"head.bias": torch.ones(3)}, "sends head.bias, which is personal at this site"),
+        ({"layer1.weight": torch.full((6, 4), torch.nan)}, "layer1.weight with values that are not finite"),
+        ({"layer1.weight": torch.ones(6, 5)}, r"as torch.float32 of the shape \[6, 5\], and it is .* of \[6, 4\]"),
+        ({"layer1.weight": torch.ones(6, 4).double()}, "as torch.float64 of the shape"),
+    ],
+    ids=["personal", "not finite", "shape", "type"],
+)
+@pytest.mark.parametrize("kind", ["train", "evaluate"])
+def test_a_server_cannot_replace_what_is_personal(
+    kind: Any, received: dict[str, torch.Tensor], words: str, tmp_path: Path
+) -> None:
+    plan = Plan.of(experiment(fedper(), **PLAN_OPTIONS))
+    with sites_of(plan, DATA, tmp_path) as sites:
+        first = federate(plan, sites, until=1)
+        before = personal(plan, sites, first.receipts)[0]
+        whole = next(Order.read(order).received for number, order, _ in reversed(first.messages) if number == 0)
+        order = Order(kind, plan.hash, 1, kept=1, taking_part=4, received={**whole, **received})
+        reply = Reply.read(sites[0].answer(order.write()))
+        assert digest(personal(plan, sites, first.receipts)[0]) == digest(before)
+    with pytest.raises(PartitaError, match=words):
+        raise PartitaError(reply.refused)
 
 
 def test_a_site_holds_its_own_samples_alone() -> None:
@@ -122,6 +178,27 @@ def test_a_site_holds_its_own_samples_alone() -> None:
 
 
 # The log.
+
+
+def test_nothing_is_done_that_cannot_be_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Room for half a line: the site answers with a refusal, and goes on when there is room again."""
+    plan = Plan.of(experiment(fedper(), **PLAN_OPTIONS))
+    order, write = Order("introduce", plan.text).write(), os.write
+    with sites_of(plan, DATA, tmp_path) as sites:
+        for whole in (0, 1):
+            lines = count()
+
+            def cut(file: int, line: bytes, whole: int = whole, lines: Iterator[int] = lines) -> int:
+                return write(file, line if next(lines) < whole else line[: len(line) // 2])
+
+            monkeypatch.setattr(os, "write", cut)
+            reply = Reply.read(sites[0].answer(order))
+            monkeypatch.setattr(os, "write", write)
+            assert reply.refused == "the site cannot write its audit log, so nothing leaves it"
+            assert not reply.facts
+            assert verify(tmp_path / "a" / "audit.log")[0] == whole
+        assert Reply.read(sites[0].answer(order)).facts
+    assert [entry["event"] for entry in entries_of(tmp_path / "a" / "audit.log")] == ["arrived", "arrived", "left"]
 
 
 def test_everything_that_arrives_and_leaves_is_in_the_log(tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
 """Resident sites as processes of their own, over their sockets: the bits of a simulation, also if one is killed."""
 
+import grp
 import json
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -10,6 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -25,7 +28,7 @@ from partita.deploy.node import Node
 from partita.deploy.personal import DATABASE, PersonalStore
 from partita.deploy.plan import Plan
 from partita.deploy.server import RECEIPT, Limits, Sites, introduced
-from partita.deploy.wire import ask, listening
+from partita.deploy.wire import ask, listening, serve
 from partita.errors import PartitaError
 from partita.experiment.settings import federation_of
 from partita.models.mlp import mlp
@@ -177,6 +180,51 @@ def test_three_sites_have_the_bits_of_a_simulation(folder: Path, data: Federatio
 def test_a_file_that_is_wrong_is_told_in_one_line(text: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "node.toml").write_text(text)
     with pytest.raises(PartitaError, match=words), Node.read(tmp_path / "node.toml").open():
+        pass
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_the_group_of_a_socket_may_hand_over_messages_and_read_nothing(folder: Path) -> None:
+    """A site of one user, and a SuperNode of another: the folder is closed to it, and the socket is not."""
+    folder.chmod(0o711)
+    (folder / "site").mkdir(mode=0o700)
+    (folder / "site" / "personal").write_text("secret")
+    os.mkdir(folder / "run", mode=0o711)
+    (folder / "run").chmod(0o711)
+    path, group = folder / "run" / "socket", "nogroup"
+    with listening(path, group) as listener:
+        assert stat.S_IMODE(path.stat().st_mode) == 0o660
+        program = f"""
+import os, sys
+from pathlib import Path
+from partita.deploy.wire import ask
+from partita.errors import PartitaError
+os.setgroups([]); os.setgid(int(sys.argv[1])); os.setuid(65533)
+try:
+    print(ask(Path({str(path)!r}), b"hello").decode())
+except PartitaError as problem:
+    print("refused" if "Permission denied" in str(problem) else problem)
+try:
+    Path({str(folder / "site" / "personal")!r}).read_text()
+except PermissionError:
+    print("closed")
+"""
+
+        def answer() -> None:
+            with suppress(OSError):
+                serve(listener, lambda message: message[::-1])
+
+        thread = Thread(target=answer)
+        thread.start()
+        for gid, words in ((grp.getgrnam(group).gr_gid, "olleh\nclosed\n"), (65531, "refused\nclosed\n")):
+            done = subprocess.run([sys.executable, "-c", program, str(gid)], capture_output=True, text=True, timeout=60)
+            assert done.stdout == words, done.stderr
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join(60)
+    with (
+        pytest.raises(PartitaError, match=r"Cannot open .* to the group 'nobody-has-this'"),
+        listening(path, "nobody-has-this"),
+    ):
         pass
 
 

@@ -161,6 +161,28 @@ class ShiftedLinear(nn.Linear):
         return super().forward(inputs) + 0.5
 
 
+class DrawnLinear(nn.Linear):
+    """Another way to draw weights, and the same layer."""
+
+    def reset_parameters(self) -> None:
+        nn.init.normal_(self.weight, std=0.5)
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+
+
+class ScaledConvolution(nn.Conv2d):
+    """Another way to draw weights, and another layer."""
+
+    def reset_parameters(self) -> None:
+        nn.init.normal_(self.weight, std=0.3)
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+
+    def _conv_forward(self, inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        outputs: Tensor = super()._conv_forward(inputs, 1.5 * weight, bias)
+        return outputs
+
+
 class Reversed(torch.autograd.Function):
     """Turns the gradient round."""
 
@@ -243,7 +265,7 @@ class Root(nn.Module):
 
 
 def network(draw: Draw, family: str) -> nn.Module:
-    parts, width = {"vectors": vectors, "images": images, "texts": texts}[family](draw)
+    parts, width = {"vectors": vectors, "images": images, "sequences": sequences, "texts": texts}[family](draw)
     head: nn.Module = nn.Linear(width, CLASSES, bias=draw.chance(0.8))
     if draw.chance(0.15):
         head = draw.among(
@@ -278,7 +300,8 @@ def layer(draw: Draw, width: int, before: Sequence[nn.Module], depth: int) -> nn
     """A layer of vectors that keeps their width; plain ones are the most frequent."""
     kind = draw.of.random()
     if kind < 0.35:
-        return nn.Linear(width, width, bias=draw.chance(0.8))
+        linear: nn.Module = draw.among(nn.Linear, nn.Linear, DrawnLinear)(width, width, bias=draw.chance(0.8))
+        return linear
     if kind < 0.55:
         activation: nn.Module = draw.among(nn.ReLU(), nn.ReLU(inplace=True), nn.Tanh())
         return activation
@@ -354,16 +377,52 @@ def images(draw: Draw) -> tuple[list[nn.Module], int]:
         channels = new
         for _ in range(draw.of.randint(0, 3)):
             parts.append(of_images(draw, channels))
-        if draw.chance(0.6) and shape(parts, side)[-1] > 2:
+        if draw.chance(0.6) and shape(parts, side, side)[-1] > 2:
             parts.append(pooling(draw))
+    if draw.chance(0.3):
+        means = (lambda values: values.mean((2, 3)), lambda values: values.mean(3).mean(2))
+        return [*parts, Function(draw.among(*means))], channels
     flatten = draw.among(nn.Flatten(), nn.Flatten(), Function(lambda values: torch.flatten(values, 1)))
-    return [*parts, flatten], shape(parts, side).numel()
+    return [*parts, flatten], shape(parts, side, side).numel()
 
 
-def shape(parts: Sequence[nn.Module], side: int) -> torch.Size:
+def shape(parts: Sequence[nn.Module], *sides: int) -> torch.Size:
     with torch.no_grad():
-        outputs: Tensor = nn.Sequential(*parts).eval()(torch.zeros(2, 2, side, side))
+        outputs: Tensor = nn.Sequential(*parts).eval()(torch.zeros(2, 2, *sides))
     return outputs[0].shape
+
+
+def sequences(draw: Draw) -> tuple[list[nn.Module], int]:
+    """Convolutions over time."""
+    channels, parts = 2, list[nn.Module]()
+    for _ in range(draw.of.randint(1, 2)):
+        new = draw.among(2, 4)
+        options = draw.among({}, {"groups": 2}, {"stride": 2}, {"dilation": 2}, {"padding_mode": "circular"})
+        parts.append(nn.Conv1d(channels, new, 3, padding=2, bias=draw.chance(0.6), **options))
+        channels = new
+        if draw.chance(0.7):
+            parts.append(draw.among(nn.ReLU(), nn.ReLU(inplace=True), nn.Tanh(), nn.BatchNorm1d(channels)))
+        if draw.chance(0.7):
+            parts.append(
+                draw.among(
+                    nn.MaxPool1d(2),
+                    nn.MaxPool1d(2, stride=1),
+                    nn.MaxPool1d(3, padding=1),
+                    nn.MaxPool1d(2, ceil_mode=True),
+                    Function(lambda values: F.max_pool1d(values, 2)),
+                    nn.AvgPool1d(2),
+                )
+            )
+        if draw.chance(0.2):
+            parts.append(Function(draw.among(*FUNCTIONS)))
+    if draw.chance(0.6):
+        means = (
+            lambda values: values.mean(2),
+            lambda values: values.mean(-1),
+            lambda values: values.mean(2, True)[..., 0],
+        )
+        return [*parts, Function(draw.among(*means))], channels
+    return [*parts, nn.Flatten()], shape(parts, 12).numel()
 
 
 def convolution(draw: Draw, channels: int, new: int) -> nn.Module:
@@ -376,7 +435,8 @@ def convolution(draw: Draw, channels: int, new: int) -> nn.Module:
             {"dilation": 2, "padding": 2},
             {"stride": 2},
         )
-    return nn.Conv2d(channels, new, 3, **options)
+    kind = ScaledConvolution if draw.chance(0.1) else nn.Conv2d
+    return kind(channels, new, 3, **options)
 
 
 def of_images(draw: Draw, channels: int) -> nn.Module:
@@ -550,6 +610,8 @@ def samples(draw: Draw, family: str, count: int) -> Samples:
     targets = torch.randint(CLASSES, (count,), generator=numbers)
     if draw.chance(0.05):
         targets[0] = -100
+    if family == "sequences":
+        return Samples(torch.randn(count, 2, 12, generator=numbers, dtype=torch.float64), targets)
     if family == "texts":
         return Samples(torch.randint(12, (count, 5), generator=numbers), targets)
     if family == "vectors":
@@ -573,7 +635,7 @@ class Drawn:
 def drawn(seed: int) -> Drawn:
     """The case of a seed; every call makes it anew."""
     draw = Draw(random.Random(seed))
-    family = draw.among("vectors", "vectors", "images", "texts")
+    family = draw.among("vectors", "vectors", "images", "images", "sequences", "texts")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         module = network(draw, family).double()

@@ -38,7 +38,7 @@ from partita.models.cnn4 import cnn4
 from partita.randomness import Moment
 from partita.simulation.simulate import simulate
 from partita.tensors import Tensors, prefixed
-from toys import half_squared_error, scalar_client, scalar_task, small_network
+from toys import exploding, half_squared_error, scalar_client, scalar_task, small_network
 
 PERSONAL = copy("personal/")
 FLOATS: Mapping[torch.dtype, float] = {torch.float32: 1e-6, torch.float64: 1e-12}
@@ -116,7 +116,6 @@ def some_penalty(trained: Tensors, client: Client) -> Tensor:
     return 0.05 * torch.stack([tensor.abs().sum() for tensor in trained.values()]).sum()
 
 
-PLAIN_STEPS = SGD(0.1)
 PHASES: dict[str, Phase] = {
     "sgd": Phase(NETWORK, SGD(0.1), epochs=2),
     "momentum": Phase(NETWORK, SGD(0.05, momentum=0.9), epochs=2),
@@ -478,7 +477,7 @@ def test_an_embedding_whose_gradient_is_scaled_by_frequency() -> None:
 def test_the_module_is_sparse_as_it_was_after_a_failure() -> None:
     client, tensors = made(NETWORKS["embedding"], torch.float32)
     with pytest.raises(DivergedError):
-        FastEngine()(Phase(NETWORK, SGD(1e30), epochs=9), [client], [tensors])
+        FastEngine()(Phase(NETWORK, exploding(1e30), epochs=9), [client], [tensors])
     assert not client.task.module.get_submodule("embedding").sparse
 
 
@@ -591,7 +590,7 @@ def test_divergence_is_told_in_the_same_words(run_phase: Any, loss: Loss) -> Non
     client, tensors = holder(Task(small_network(False), loss=loss), some((4,)))
     rate = 1e200
     with pytest.raises(DivergedError, match=r"of client 2 became .* in round 4 while training .* rate of 1e\+200"):
-        run_phase(Phase(NETWORK, SGD(rate), epochs=9), [client], [tensors])
+        run_phase(Phase(NETWORK, exploding(rate), epochs=9), [client], [tensors])
 
 
 # Algorithms.

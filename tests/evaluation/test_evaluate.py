@@ -6,11 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from partita import registry
-from partita.data.pool import Pool, pool
 from partita.errors import PartitaError
 from partita.evaluation.analyses.embedding import embedding
 from partita.evaluation.analyses.finetuning import finetuning
@@ -24,6 +22,7 @@ from partita.runs.session import Session
 from partita.runs.store import Store
 from partita.runs.stored import read_run
 from partita.simulation.events import Analysed, OnEvent, ignore
+from runs.kept import OWN_LABELS, REGRESSION
 from studies import SETTINGS, keep, made
 
 ASKED = ["finetuning", "without_head", "inside_outside", "similarity", "embedding"]
@@ -34,19 +33,6 @@ SHORT: dict[str, Any] = {
     "algorithm": {"name": "fedper", "epochs": 1},
     "rounds": 2,
 }
-
-
-def numbers() -> Pool:
-    draw = np.random.default_rng(5)
-    inputs = draw.normal(size=(120, 3)).astype(np.float32)
-    return pool("numbers", inputs, inputs.sum(1), kind="regression")
-
-
-def tens() -> Pool:
-    """Of ten classes no client has all."""
-    draw = np.random.default_rng(6)
-    labels = draw.integers(0, 10, size=60)
-    return pool("tens", draw.normal(size=(60, 3)).astype(np.float32), labels, classes=10)
 
 
 def run(folder: Path, **changes: Any) -> Path:
@@ -147,7 +133,7 @@ def test_how_much_is_looked_at_is_a_setting(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*with test samples mostly of classes")
 def test_what_does_not_apply_says_why(tmp_path: Path) -> None:
-    run(tmp_path / "run", data={"name": f"{__name__}:numbers", "split": {"name": "quantity", "clients": 4}})
+    run(tmp_path / "run", data=REGRESSION)
     found = look(tmp_path / "run")
     assert found.found.keys() == {"finetuning", "similarity"}
     assert "no newcomers" in found.left_out.pop("onboarding")
@@ -155,8 +141,7 @@ def test_what_does_not_apply_says_why(tmp_path: Path) -> None:
     assert "labels" not in read_run(tmp_path / "run").analyses
     with pytest.raises(PartitaError, match="embedding does not apply: numbers has no classes"):
         look(tmp_path / "run", [embedding()])
-    own = {"name": f"{__name__}:tens", "own_labels": True, "split": {"name": "iid", "clients": 4}}
-    run(tmp_path / "own", data=own)
+    run(tmp_path / "own", data=OWN_LABELS)
     others = look(tmp_path / "own")
     assert others.found.keys() == {"finetuning", "without_head", "embedding"}
     assert "its own classes" in others.left_out["inside_outside"]

@@ -1,11 +1,12 @@
 """The drawing of the rooms in docs/design.md is that of the code, and a newcomer finds each thing in one file."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
 
-from package.test_package import LEVEL, LEVELS, MODULES, ROOT, TEXTS, own_imports
+from package.test_package import LEVEL, LEVELS, MODULES, ROOT, SOURCES, TEXTS, own_imports
 
 DESIGN = Path(__file__).resolve().parents[2] / "docs" / "design.md"
 GROUND = LEVELS[0].split()
@@ -45,12 +46,26 @@ def test_the_drawing_is_that_of_the_code() -> None:
     assert text.partition(BEGIN)[2].partition(END)[0] == drawing(), "put this into docs/design.md:\n" + drawing()
 
 
+def test_every_room_is_told_in_one_line() -> None:
+    """By the first line of its docstring, in the order of levels."""
+    rooms = [room for room in LEVEL if (ROOT / room).is_dir()]
+    firsts = {room: (ast.get_docstring(SOURCES[room]) or "").splitlines()[0] for room in rooms}
+    table = "\n".join(f"| `{room}` | {first} |" for room, first in firsts.items())
+    assert table in DESIGN.read_text(encoding="utf-8"), "put this into docs/design.md:\n" + table
+
+
 def test_the_levels_are_told_in_one_line() -> None:
     told = " < ".join(
         "ground" if level == 0 else line if " " not in line else "{" + ", ".join(line.split()) + "}"
         for level, line in enumerate(LEVELS)
     )
     assert told in " ".join(DESIGN.read_text(encoding="utf-8").split())
+
+
+def test_every_file_that_the_page_names_exists() -> None:
+    named = re.findall(r"`([a-z_]+/[a-z_/]+\.(?:py|toml|md))`", DESIGN.read_text(encoding="utf-8"))
+    assert len(named) > 20
+    assert [file for file in named if not (ROOT / file).exists() and not (DESIGN.parents[1] / file).exists()] == []
 
 
 @pytest.mark.parametrize("name", MODULES)

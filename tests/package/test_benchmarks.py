@@ -1,6 +1,8 @@
 """The benchmarks measure what they say: the floors do the right arithmetic, and ratios are those of pairs."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,9 +12,11 @@ import pytest
 import torch
 from benchmarks import floor_cnn4, floor_convnet4
 from benchmarks.contenders import arrays, contender, parse
+from benchmarks.history import last_like, worsened
 from benchmarks.measuring import bench, names, summarize
-from benchmarks.processes import _shares, seconds_in_processes
-from benchmarks.workload import Goal, Measured, Workload, round_seconds
+from benchmarks.processes import _shares, in_processes
+from benchmarks.processor import processor_seconds
+from benchmarks.workload import Goal, Measured, Workload, measured_round
 from benchmarks.workloads.million_clients import Rows
 from torch.nn import functional as F
 
@@ -28,8 +32,41 @@ from partita.models.mlp import mlp
 
 
 def test_workloads_are_found_by_name() -> None:
-    images = ["cnn4_cifar10", "convnet_fedbabu", "fedrep_cache", "two_workers"]
-    assert names() == sorted([*images, "fasttext_ag_news", "million_clients", "overhead", "small_mlp"])
+    assert {"cnn4_cifar10", "overhead", "small_mlp", "word_transformer_fedalt"} <= set(names())
+    assert {"cnn4_cifar10", "mobilenet_fedbabu"} <= set(names(quick=True)) < set(names())
+
+
+def _found(date: str, **ratios: float) -> dict[str, Any]:
+    goals: dict[str, dict[str, Any]] = {
+        "floor": {"slow": "partita", "fast": "floor", "at_least": None, "at_most": 1.15, "processor_ratio": None},
+        "peer": {"slow": "peer", "fast": "partita", "at_least": 2.0, "at_most": None, "processor_ratio": None},
+    }
+    kept = [goals[name] | {"ratio": ratio} for name, ratio in ratios.items()]
+    return {"date": date, "processor": "some", "workloads": {"one": {"goals": kept}}}
+
+
+def test_a_ratio_that_worsens_is_told(tmp_path: Path) -> None:
+    before = _found("2026-01-01", floor=1.0, peer=3.0)
+    assert worsened(_found("2026-01-02", floor=1.14, peer=2.7), before) == []
+    [line] = worsened(_found("2026-01-02", floor=1.16, peer=9.0), before)
+    assert line == "one: partita / floor was 1.00 and is 1.16."
+    assert len(worsened(_found("2026-01-02", floor=0.5, peer=2.6), before)) == 1
+    assert worsened(_found("2026-01-02", floor=9.0), {"workloads": {}}) == [], "there is nothing to compare with"
+    newest = _found("2026-01-03", floor=2.0)
+    for number, each in enumerate([before, newest, _found("2026-01-09", floor=7.0) | {"processor": "other"}]):
+        (tmp_path / f"{number}.json").write_text(json.dumps(each))
+    assert last_like(_found("2026-01-10"), tmp_path) == newest
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the system does not tell")
+def test_processor_seconds_count_the_children() -> None:
+    before = processor_seconds()
+    child = subprocess.run([sys.executable, "-c", "import time\nwhile time.process_time() < 0.3: pass"], check=True)
+    after = processor_seconds()
+    assert child.returncode == 0
+    assert before is not None
+    assert after is not None
+    assert after - before > 0.2
 
 
 def test_the_floor_of_cnn4_takes_the_step_of_autograd() -> None:
@@ -70,7 +107,9 @@ def test_processes_do_every_client_once(tmp_path: Path) -> None:
 
         return work
 
-    assert seconds_in_processes(prepare, [3, 1, 2]) > 0
+    found = in_processes(prepare, [3, 1, 2])
+    assert found.seconds > 0
+    assert found.processor is not None
     assert sorted(file.name for file in tmp_path.iterdir()) == ["0", "1", "2"]
 
 
@@ -95,8 +134,8 @@ def test_a_goal_has_two_sides() -> None:
 
 
 def test_seconds_are_those_of_rounds_without_the_evaluation_at_the_end() -> None:
-    seconds = round_seconds(fedavg(), mlp, federate(digits()), batching=Batching(50), evaluated=False, on="inline")
-    assert 0 < seconds < 60
+    found = measured_round(fedavg(), mlp, federate(digits()), batching=Batching(50), evaluated=False, on="inline")
+    assert 0 < found.seconds < 60
 
 
 def test_any_engine_can_be_measured() -> None:
@@ -106,8 +145,8 @@ def test_any_engine_can_be_measured() -> None:
         called.append(1)
         return run_phase(*given)
 
-    seconds = round_seconds(fedavg(), mlp, federate(digits()), evaluated=False, on="inline", run_phase=counting)
-    assert 0 < seconds < 60
+    found = measured_round(fedavg(), mlp, federate(digits()), evaluated=False, on="inline", run_phase=counting)
+    assert 0 < found.seconds < 60
     assert called
 
 

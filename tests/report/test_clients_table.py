@@ -8,7 +8,7 @@ import pytest
 from browser import Browser
 from partita.formatting import MINUS
 from partita.report.report import report, write_report
-from partita.report.sections.clients import SIGNS
+from partita.report.sections.clients import MOST_PRINTED, SIGNS
 from partita.report.study import study
 from studies import experiment_of, write_run
 
@@ -16,6 +16,8 @@ METHODS = (
     *("apfl", "ditto", "fedala", "fedalt", "fedavg", "fedbabu", "fedbn", "fedper"),
     *("fedrep", "flayer on fedper", "per_fedavg", "pfedme"),
 )
+PAPER = 718
+"""Pixels between the margins of A4."""
 NAMED = [{"name": "global", "run": "../base", "variant": "before_local", "label": "fedavg"}]
 
 
@@ -73,3 +75,16 @@ def test_twelve_methods_fit(shown: Browser, tmp_path: Path, scheme: str) -> None
     assert shown.evaluate(f"{table}.scrollWidth <= {table}.clientWidth")
     wide = f"[...{table}.querySelectorAll('thead th')].every(each => each.scrollWidth <= each.clientWidth + 1)"
     assert shown.evaluate(wide), "no name is cut off"
+
+
+def test_twelve_methods_fit_on_paper(shown: Browser, tmp_path: Path) -> None:
+    """With every table open that is printed; of many clients the first sixty."""
+    path = write_report(runs(tmp_path, clients=100), tmp_path / "report.html")
+    shown.open(path, width=PAPER)
+    shown.evaluate("dispatchEvent(new Event('beforeprint'))")
+    shown.ask("Emulation.setEmulatedMedia", media="print")
+    assert shown.evaluate("document.querySelectorAll('details[open]').length") > 0
+    assert shown.evaluate("document.documentElement.scrollWidth") <= PAPER
+    visible = "[...document.querySelectorAll('#clients tbody tr')].filter(each => each.offsetHeight > 0).length"
+    assert shown.evaluate(visible) == MOST_PRINTED
+    assert f"On paper, the first {MOST_PRINTED}." in path.read_text(encoding="utf-8")

@@ -3,7 +3,6 @@
 import hashlib
 import multiprocessing
 import os
-import sqlite3
 from collections.abc import Callable
 from functools import cache
 from multiprocessing.process import BaseProcess
@@ -42,6 +41,19 @@ def tiny() -> Pool:
     return pool("tiny", (labels[:, None] + draw.normal(size=(96, 4))).astype(np.float32), labels)
 
 
+def numbers() -> Pool:
+    draw = np.random.default_rng(5)
+    inputs = draw.normal(size=(120, 3)).astype(np.float32)
+    return pool("numbers", inputs, inputs.sum(1), kind="regression")
+
+
+def tens() -> Pool:
+    """Of ten classes no client has all."""
+    draw = np.random.default_rng(6)
+    labels = draw.integers(0, 10, size=60)
+    return pool("tens", draw.normal(size=(60, 3)).astype(np.float32), labels, classes=10)
+
+
 class Normed(nn.Module):
     """In float64 and with statistics; names are not in the order of the alphabet."""
 
@@ -70,6 +82,8 @@ SETTINGS: dict[str, Any] = {
     "evaluate_every": 2,
     "batching": {"size": 8},
 }
+REGRESSION = {"name": f"{__name__}:numbers", "split": {"name": "quantity", "clients": 4}}
+OWN_LABELS = {"name": f"{__name__}:tens", "own_labels": True, "split": {"name": "iid", "clients": 4}}
 METHODS: dict[str, dict[str, Any]] = {
     "fedper": {},
     "ditto": {"algorithm": "ditto"},
@@ -131,23 +145,6 @@ def _digest(state: Tensors, own: dict[int, Tensors], *numbers: object) -> str:
             found.update(tensor.contiguous().numpy().tobytes())
     found.update(repr([list(each) for each in numbers]).encode())  # type: ignore[call-overload]  # lists of records
     return found.hexdigest()
-
-
-def stored_bytes(folder: Path) -> str:
-    """Of what stands in the database of states and numbers, byte by byte; times differ from run to run."""
-    with sqlite3.connect(folder / DATABASE) as connection:
-        rows = [
-            connection.execute(query).fetchall()
-            for query in (
-                "SELECT stage, client, part, bytes, checksum FROM parts ORDER BY stage, client, part",
-                "SELECT stage, client, round, parts FROM states ORDER BY stage, client",
-                "SELECT * FROM metrics ORDER BY rowid",
-                "SELECT * FROM traffic ORDER BY rowid",
-                "SELECT stage, round, participants FROM rounds ORDER BY stage, round",
-            )
-        ]
-    connection.close()
-    return hashlib.sha256(repr(rows).encode()).hexdigest()
 
 
 @cache

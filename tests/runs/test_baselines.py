@@ -160,6 +160,22 @@ def inline_run(settings: dict[str, Any], folder: Path, on_event: OnEvent = ignor
     return folder
 
 
+@pytest.mark.parametrize("every", [None, 0, 1])
+@pytest.mark.parametrize("name", ["local", "fedavg", "finetune"])
+def test_a_method_that_is_its_own_baseline_has_the_others(name: str, every: int | None, tmp_path: Path) -> None:
+    """However often it is evaluated; the rate is the one that baselines have without tuning."""
+    trained = {"name": "local" if name == "local" else "fedavg", "epochs": 1, "optimizer": {"lr": 0.1}}
+    tuned = {"name": "finetune", "on": trained, "epochs": 5, "optimizer": {"name": "sgd", "lr": 0.1}}
+    settings = {**SETTINGS, "algorithm": tuned if name == "finetune" else trained, "evaluate_every": every}
+    run = read_run(inline_run(settings, tmp_path / "mine", baseline_tuning=False))
+    assert run.analyses["baselines_failed"] == []
+    itself = {"local": "local", "fedavg": "global", "finetune": "global + fine-tune"}[name]
+    entries = {entry["name"]: entry["run"] for entry in run.analyses["baselines"]}
+    assert list(entries) == ["local", "global", "global + fine-tune"]
+    assert [each for each, place in entries.items() if place == "."] == [itself]
+    assert named_baselines(run, {}).found.keys() == entries.keys() - {itself}
+
+
 def test_baselines_are_tuned_once_and_shared(tmp_path: Path) -> None:
     """By methods of other rates, momenta and phases; another seed has its own."""
     place = tmp_path / "baselines"

@@ -307,3 +307,16 @@ def test_it_is_shown_without_torch(run: Path) -> None:
     command = [sys.executable, "-c", SHOWN, str(run)]
     shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
     assert "With the guard" in shown
+
+
+def test_what_failed_for_want_of_a_baseline_is_made_with_it(tmp_path: Path) -> None:
+    """As in a run whose baselines could not be made at first."""
+    with Session.start(made(SETTINGS), tmp_path / "run", baselines=BESIDE, on="inline") as session:
+        session.run()
+        session.store.add_analysis("baselines_failed", [{"name": "global", "problem": "The disk was full."}])
+        session.store.add_analysis("guard_failed", "There is no global model.")
+        complete(session)
+        found = session.store.analyses
+    assert found["baselines_failed"] == []
+    assert "guard" in found
+    assert "guard_failed" not in found

@@ -6,13 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
 from cli.test_cli import Ask, ask  # noqa: F401  (a fixture)
 from partita.algorithms.finetune import finetune
-from partita.data.pool import Pool, pool
 from partita.errors import PartitaError
 from partita.evaluation.analyses.embedding import embedding
 from partita.evaluation.analyses.finetuning import finetuning
@@ -29,33 +27,20 @@ from partita.runs.store import Store
 from partita.runs.stored import read_run
 from partita.simulation.events import Analysed, Event, ignore
 from runs import kept
-from runs.kept import METHODS, SETTINGS, simulated, start
+from runs.kept import METHODS, OWN_LABELS, REGRESSION, SETTINGS, simulated, start
 
 SHORT: dict[str, Any] = {**SETTINGS, "rounds": 3}
 MORE: dict[str, dict[str, Any]] = {
     **METHODS,
     "newcomers": {"data": {**SETTINGS["data"], "newcomers": 1}},
     "oracle": {"oracle_validation": True, "algorithm": "flayer"},
-    "own labels": {"data": {"name": f"{__name__}:tens", "own_labels": True, "split": {"name": "iid", "clients": 4}}},
+    "own labels": {"data": OWN_LABELS},
     "scaffold": {"algorithm": "scaffold"},
     "apple": {"algorithm": "apple"},
     "fedala": {"algorithm": "fedala"},
     "gpfl": {"algorithm": "gpfl"},
-    "regression": {"data": {"name": f"{__name__}:numbers", "split": {"name": "quantity", "clients": 4}}},
+    "regression": {"data": REGRESSION},
 }
-
-
-def numbers() -> Pool:
-    draw = np.random.default_rng(5)
-    inputs = draw.normal(size=(120, 3)).astype(np.float32)
-    return pool("numbers", inputs, inputs.sum(1), kind="regression")
-
-
-def tens() -> Pool:
-    """Of ten classes no client has all."""
-    draw = np.random.default_rng(6)
-    labels = draw.integers(0, 10, size=60)
-    return pool("tens", draw.normal(size=(60, 3)).astype(np.float32), labels, classes=10)
 
 
 def opened(folder: Path) -> Session:

@@ -19,9 +19,9 @@ from partita import PartitaError, fedavg, fedper, from_clients, load, load_expor
 from partita.api.kept import Run
 from partita.data.federation import Federation
 from partita.prediction.inputs import Words
+from partita.serving.card_files import CARD
 from partita.serving.export import export_models
 from partita.serving.files import file_names
-from partita.serving.loaded import CARD
 
 ODD = ("anna", "../ben", "Anna", "=1+1", "d" * 300, "..", " é|<b>")
 
@@ -217,7 +217,14 @@ def _card(**changes: Any) -> Callable[[Path], None]:
         (_card(network={"name": "os:system"}), "trust"),
         (_card(network={"name": "mlpp"}), "mlp"),
         (_card(inputs={}), "damaged"),
-        (_card(clients={"anna": {"number": 0, "file": "../../secret", "weight": None}}), "outside of the folder"),
+        (
+            _card(clients={"anna": {"number": 0, "file": "../../secret", "weight": None, "score": None}}),
+            "outside of the folder",
+        ),
+        (_card(clients={}), "damaged: see clients"),
+        (_card(clients={"anna": {"number": 0, "file": None, "weight": None, "score": {"test": "1"}}}), "see clients"),
+        (_card(run={"rounds": 1, "seed": True, "started": ""}), "damaged: see run"),
+        (_card(classes=None), "damaged: see classes"),
     ],
 )
 def test_damage_is_refused(copied: Path, damage: Callable[[Path], None], said: str) -> None:

@@ -111,6 +111,9 @@ def test_a_new_client(ask: Ask) -> None:  # noqa: F811
     assert all((models.shared[name] == tensor).all() for name, tensor in shared.items()), "the shared part is frozen"
     again = json.loads(ask("predict", "dora", "--client", "dora", "rows.npz", "--json").out)
     assert again["score"] == told["score"]
+    alone = json.loads(ask("predict", "dora", "--client", "dora", "--unguarded", "rows.npz", "--json").out)
+    everyone = json.loads(ask("predict", "dora", "--global", "rows.npz", "--json").out)
+    assert told["scores"] == {"personal": alone["score"], "guarded": told["score"], "global": everyone["score"]}
     assert models.entry("dora")["onboarded"] == {"samples": 40, "start": "nearest", "epochs": 2}
     assert "is there already" in ask(*given).err
     assert ask(*given, "--epochs", "0", "--force").code == 0

@@ -22,7 +22,6 @@ from partita.algorithms.per_fedavg import per_fedavg
 from partita.algorithms.pfedme import pfedme
 from partita.core.algorithm import Algorithm
 from partita.core.batching import Batching
-from partita.core.optimizers import SGD
 from partita.core.samples import Samples
 from partita.core.selectors import NETWORK, NOTHING, where
 from partita.core.task import Task
@@ -35,7 +34,7 @@ from partita.simulation.experiment import Pretraining
 from partita.simulation.result import Result
 from partita.simulation.setup import Setup
 from partita.simulation.simulate import simulate
-from toys import small_federation, small_network
+from toys import exploding, small_federation, small_network
 
 SIZES = (12, 7)
 
@@ -221,17 +220,17 @@ def test_samples_that_are_not_numbers_name_the_client_and_the_round(value: float
 def test_a_learning_rate_that_explodes_is_named() -> None:
     words = r"The loss of client \d became (nan|inf) in round \d .*learning rate of 1e\+200\. Lower the learning rate"
     with pytest.raises(DivergedError, match=words):
-        run(fedavg(optimizer=SGD(1e200)), rounds=5)
+        run(fedavg(optimizer=exploding(1e200)), rounds=5)
 
 
 def test_a_divergence_in_the_very_last_step_is_noticed_too() -> None:
     """One batch and one round: no later loss is there to tell, so the model itself must be looked at."""
     with pytest.raises(DivergedError):
-        run(fedavg(optimizer=SGD(1e308)), batching=Batching(50))
+        run(fedavg(optimizer=exploding(1e308)), batching=Batching(50))
 
 
 def test_fine_tuning_that_diverges_is_named() -> None:
-    tuned = fedbabu(epochs=1, finetune_optimizer=SGD(1e200), finetune_part=NETWORK)
+    tuned = fedbabu(epochs=1, finetune_optimizer=exploding(1e200), finetune_part=NETWORK)
     with pytest.raises(DivergedError, match=r"client 0 .*learning rate of 1e\+200"):
         run(tuned)
 

@@ -14,7 +14,6 @@ import pytest
 from torch import Tensor, nn
 
 from partita.algorithms.fedavg import fedavg
-from partita.core.optimizers import SGD
 from partita.errors import DivergedError, PartitaError
 from partita.simulation.executors import _transport
 from partita.simulation.executors._pool import Pool, Start
@@ -24,7 +23,7 @@ from partita.simulation.rounds import Checkpoint, rounds
 from partita.simulation.setup import Setup
 from repetition import repeated
 from simulation.small import DATA, OPTIONS, Wide, run
-from toys import small_network
+from toys import exploding, small_network
 from watching import nothing_left, output, script
 
 
@@ -38,12 +37,12 @@ class Stubborn(Exception):
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_loss_that_diverges(workers: int) -> None:
     with pytest.raises(DivergedError, match=r"of client \d became .* in round 1"):
-        run(fedavg(optimizer=SGD(1e200), epochs=3), f"processes:{workers}")
+        run(fedavg(optimizer=exploding(1e200), epochs=3), f"processes:{workers}")
 
 
 def test_an_error_of_our_own_is_one_line_without_a_cause() -> None:
     with nothing_left(), pytest.raises(DivergedError) as caught:
-        run(fedavg(optimizer=SGD(1e200), epochs=3), "processes:2")
+        run(fedavg(optimizer=exploding(1e200), epochs=3), "processes:2")
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
     assert "\n" not in str(caught.value)

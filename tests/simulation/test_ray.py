@@ -87,14 +87,18 @@ def cluster() -> Iterator[Any]:
         patch.undo()
 
 
+longer = pytest.mark.skipif("PARTITA_RAY" not in os.environ, reason="make test-all runs it")
+"""One test of the cluster is enough in the short run: that of a lost node, which compares bits too."""
 pytestmark = pytest.mark.filterwarnings(*(f"ignore::{kind}" for kind in IGNORED))
 
 
+@longer
 def test_workers_of_a_cluster_give_the_same_bits(cluster: Any) -> None:
     expected = bits(run(ALGORITHMS["flayer official"], "inline", **OPTIONS))
     assert bits(run(ALGORITHMS["flayer official"], Ray(cluster.address), **OPTIONS)) == expected
 
 
+@longer
 def test_the_work_of_one_who_dies_is_done_by_another(cluster: Any, tmp_path: Path) -> None:
     dies = partial(dying, place=tmp_path, times=1, who=2)
     found = bits(run(ALGORITHMS["fedrep"], Ray(cluster.address), run_phase=dies, **OPTIONS))
@@ -102,6 +106,7 @@ def test_the_work_of_one_who_dies_is_done_by_another(cluster: Any, tmp_path: Pat
     assert found == bits(run(ALGORITHMS["fedrep"], "inline", **OPTIONS))
 
 
+@longer
 def test_an_error_of_a_worker_is_the_users(cluster: Any) -> None:
     def fails(*_: object) -> Any:
         raise PartitaError("this loss is not a number")
@@ -110,7 +115,7 @@ def test_an_error_of_a_worker_is_the_users(cluster: Any) -> None:
         run(ALGORITHMS["fedper"], Ray(cluster.address), run_phase=fails, **OPTIONS)
 
 
-@pytest.mark.skipif("PARTITA_RAY_TOKEN" not in os.environ, reason="Ray tries for 20 s before it gives up")
+@longer
 def test_who_has_no_token_stays_out(cluster: Any) -> None:
     program = f"""
 from partita import digits, fedper, mlp, simulate

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -15,7 +16,7 @@ from partita.serving.artefact import load_exported
 from partita.serving.export import export_models
 from partita.serving.loaded import LoadedRun, load
 from partita.serving.newcomers import keep_newcomer
-from partita.serving.onboard import onboard
+from partita.serving.onboard import onboard, write_newcomer
 from partita.serving.questions import Questions
 from partita.web.app import application
 from partita.web.catalogue import Catalogue, find_entries
@@ -204,6 +205,7 @@ def test_a_client_joins_while_the_server_runs(folder: Path, run: LoadedRun) -> N
         found = join(server, **given)
         assert found.status_code == 201, found.text
         assert found.json()["samples"] == len(data)
+        assert not found.json()["kept"]
         wanted = onboard(run, "dora", Questions(data.stored.numpy(), [""] * len(data), list(map(str, given["labels"]))))
         _, probabilities = wanted.model.predict(data.stored[:5])
         body = {"run": "digits", "client": "dora", "inputs": given["inputs"][:5]}
@@ -213,7 +215,7 @@ def test_a_client_joins_while_the_server_runs(folder: Path, run: LoadedRun) -> N
         torch.testing.assert_close(shown, probabilities, rtol=1e-4, atol=1e-6)
         assert answers["about"] == str(wanted.model.about)
         facts = server.get("/clients/dora", params={"run": "digits"}, headers=authorized).json()
-        assert facts["new"]
+        assert (facts["new"], facts["samples"]) == (True, len(data))
         assert server.get("/clients", params={"run": "digits"}, headers=authorized).json()["total"] == 9
         for changes, reason in (
             ({}, "already"),
@@ -242,7 +244,7 @@ def test_who_joined_is_there_after_the_next_start(folder: Path, run: LoadedRun, 
     data = run.experiment.data[3].train
     given = {"inputs": data.stored.tolist(), "labels": data.targets.tolist()}
     with started() as server:
-        assert join(server, **given).status_code == 201
+        assert join(server, **given).json()["kept"]
         assert join(server, client="../Dora", **given).status_code == 201
         before = answered(server, "dora").json()
         # A disk that is full, as far as the server can tell: nobody is added.
@@ -259,7 +261,8 @@ def test_who_joined_is_there_after_the_next_start(folder: Path, run: LoadedRun, 
         assert answered(server, "dora").json() == before
         assert answered(server, "../Dora").json()["predictions"] == before["predictions"]
         assert server.get("/clients", params={"run": "digits"}, headers=authorized).json()["total"] == 10
-        assert server.get("/clients/dora", params={"run": "digits"}, headers=authorized).json()["new"]
+        facts = server.get("/clients/dora", params={"run": "digits"}, headers=authorized).json()
+        assert (facts["new"], facts["samples"]) == (True, len(data))
         assert join(server, **given).status_code == 422, "the name is taken"
     alone = load_exported(keep / "digits" / "dora").model("dora")
     _, probabilities = alone.predict(data.stored[:5])
@@ -277,13 +280,41 @@ def test_kept_clients_of_another_run_are_refused(folder: Path, run: LoadedRun, t
     card = json.loads((place / "card.json").read_text())
     for content, said in (
         ({**card, "run": {**card["run"], "started": "before"}}, "a client of another run. Give --keep another folder"),
-        ({**card, "run": {}}, r"card\.json is damaged: it\.run has no rounds"),
+        ({**card, "run": {}}, "is damaged: see run"),
         ({}, "is in format None"),
     ):
         (place / "card.json").write_text(json.dumps(content))
         entries = find_entries([folder / "digits"], keep=tmp_path)
         with pytest.raises(PartitaError, match=said):
             Catalogue(entries, 1).need_usable()
+
+
+def test_exported_models_tell_the_scores_of_their_run(server: Asking) -> None:
+    """Beside the floor, local training and the global model."""
+    found, same = (server.get("/clients/3", params={"run": name}).json()["scores"] for name in ("exported", "digits"))
+    assert found == same
+    assert found.keys() == {"personal", "guarded", "global", "local", "floor"}
+
+
+@pytest.mark.parametrize("tested", [True, False])
+def test_a_newcomers_own_folder_is_served(run: LoadedRun, tmp_path: Path, tested: bool) -> None:
+    data = run.experiment.data[3].train
+    np.savez(tmp_path / "rows.npz", x=data.stored.numpy(), y=data.targets.numpy())
+    rows = tmp_path / "rows.npz"
+    newcomer = onboard(run, "dora", rows, test=rows if tested else None)
+    write_newcomer(run, newcomer, tmp_path / "dora")
+    alone = ["personal", "guarded", "global"] if tested else []
+    with client_of(tmp_path / "dora") as server:
+        [listed] = server.get("/clients").json()["clients"]
+        facts = server.get("/clients/dora").json()
+        [folder] = server.get("/runs").json()["runs"]
+        assert ask(server, run=None, client="dora").status_code == 200
+    assert (facts["new"], facts["samples"], listed["samples"]) == (True, len(data), len(data))
+    assert list(facts["scores"]) == alone
+    assert facts["scores"] == newcomer.scores
+    assert listed["score"] == (newcomer.scores["personal"] if tested else None)
+    assert folder["score"] == listed["score"], "and not that of the run"
+    assert f"onboarded with {len(data)} samples" in (tmp_path / "dora" / "README.md").read_text(encoding="utf-8")
 
 
 def test_exported_models_tell_label_counts_if_they_have_them(run: LoadedRun, server: Asking, tmp_path: Path) -> None:

@@ -84,6 +84,21 @@ def test_a_digit_is_drawn_and_both_models_answer(shown: Browser, place: str) -> 
     }
 
 
+def test_columns_are_as_high_as_their_counts(shown: Browser, place: str) -> None:
+    """Whatever the names of labels are: short, long, or too many to be written."""
+    opened(shown, place)
+    for labels in ([str(at) for at in range(6)], [f"a long name {at}" for at in range(6)], list(map(str, range(300)))):
+        counts = [1 + at % 6 for at in range(len(labels))]
+        heights = shown.evaluate(
+            "import('/page/charts.js').then(({columns}) => {"
+            f"const place = document.getElementById('counts'); columns(place, {labels}, {counts});"
+            "return [place.scrollWidth <= place.clientWidth,"
+            "[...place.querySelectorAll('i')].slice(0, 6).map(each => each.getBoundingClientRect().height)] })"
+        )
+        assert heights[0], "nothing is cut off"
+        assert [height / heights[1][0] for height in heights[1]] == pytest.approx([1, 2, 3, 4, 5, 6], rel=0.02)
+
+
 def test_another_client_is_found_and_chosen(shown: Browser, place: str) -> None:
     opened(shown, place)
     shown.click("#find")

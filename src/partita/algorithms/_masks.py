@@ -72,6 +72,6 @@ def official_changes(before: Tensors, after: Tensors, network: Network) -> Tenso
 
 
 def official_count(size: int, fraction: float) -> int:
-    """Of `size` entries at least one is dropped; one is kept, except of a single one."""
+    """How many of `size` entries are kept: at least one, and not all; a single entry is dropped."""
     dropped = max(round(size * (1 - fraction)), 1)
     return size - min(dropped, max(size - 1, 1))

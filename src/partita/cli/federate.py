@@ -1,4 +1,4 @@
-"""Commands of the server of a real federation, and of a whole one on this machine."""
+"""Commands that run a plan: with the sites of a real federation, or with a whole one on this machine."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,39 +9,45 @@ from ..errors import PartitaError
 from . import terminal
 from .node import PlanFile, plan_of
 from .options import AsJson, ExperimentFile, Overrides, Trust, file_and_changes, use_one_thread
-from .run import report_on, shown
+from .progress import report_on, shown
 from .show import print_kept
 
 if TYPE_CHECKING:
-    from ..deploy.plan import Plan
-    from ..deploy.server import Limits
-    from ..deploy.superlink import SuperLink
+    from ..deploy.deployment import Deployment
 
+Federation = Annotated[
+    Path, typer.Option("--federation", "-f", help="The operator's folder, made by: partita federate init")
+]
 Seconds = Annotated[float, typer.Option(help="In which a site must answer.")]
-Replies = Annotated[int, typer.Option(help="How many updates a round needs at least.")]
+Replies = Annotated[int, typer.Option(help="How many updates a round needs at least.", min=1)]
+Absent = Annotated[float, typer.Option(help="Seconds after which a round goes on without a site that is not there.")]
+Norm = Annotated[float | None, typer.Option(help="How far an update may be from what was received.")]
 
 
 def server(
     plan: PlanFile,
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder of the run; one that exists goes on.")],
-    superlink: Annotated[str, typer.Option(help="Host and port of the SuperLink, on this machine.")],
-    certificate: Annotated[Path, typer.Option(help="Of the authority that signed the SuperLink's certificate.")],
+    federation: Federation = Path(),
     seconds: Seconds = 600.0,
     replies: Replies = 1,
-    norm: Annotated[float | None, typer.Option(help="How far an update may be from what was received.")] = None,
+    absent: Absent = 60.0,
+    norm: Norm = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a plan with sites that are connected to a Flower SuperLink, as a run like any other.
+    """Run a plan with the enrolled sites, as a run like any other. It must be on the SuperLink's machine.
 
-    The same command continues a run that was interrupted or killed.
+    The same command, or partita resume, continues a run that was interrupted or killed.
 
-    Example: partita federate server plan.json --superlink localhost:8000 --certificate authority.crt --output runs/ours
+    Examples:
+
+    partita federate server plan.json --federation hospitals --output runs/ours
+
+    partita federate server plan.json --output runs/ours --seconds 1800 --replies 5
     """
+    from ..deploy.deployment import Deployment
     from ..deploy.server import Limits
-    from ..deploy.superlink import SuperLink
 
-    use_one_thread()
-    _run(plan_of(plan), SuperLink(superlink, certificate), Limits(seconds, replies, norm), output, as_json)
+    run_deployment(Deployment(plan_of(plan), Limits(seconds, replies, norm, absent), federation), output, as_json)
 
 
 def up(
@@ -51,9 +57,11 @@ def up(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The folder for the run, the sites and the SuperLink.")
     ] = Path("federation"),
-    port: Annotated[int, typer.Option(help="Of the SuperLink; by default one that is free.")] = 0,
+    port: Annotated[int, typer.Option(help="Of the SuperLink; by default one that is free.", min=0, max=65535)] = 0,
     seconds: Seconds = 600.0,
     replies: Replies = 1,
+    absent: Absent = 60.0,
+    norm: Norm = None,
     trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
@@ -61,32 +69,40 @@ def up(
 
     The same command with the same folder continues what was interrupted.
 
-    Example: partita federate up experiment.toml rounds=5 --nodes 3 --output trial
+    Examples:
+
+    partita federate up experiment.toml rounds=5 --nodes 3 --output trial
+
+    partita federate status trial/run --web
     """
-    from ..deploy.loopback import loopback
+    from ..deploy.deployment import Deployment, Trial
     from ..deploy.plan import Plan
     from ..deploy.server import Limits
     from ..experiment.description import describe_experiment
     from ..experiment.files import make, read
 
-    use_one_thread()
     file, changes = file_and_changes(experiment, overrides)
     count = [] if nodes is None else [f"data.split.clients={nodes}"]
     made = make(read(file, [*changes, *count], trust=trust))
     data = describe_experiment(made)["data"]
     if not isinstance(data, dict) or "name" not in data:
         raise PartitaError("The data cannot be named in the files of sites. Choose a data source by its name.")
-    plan, limits = Plan.of(made), Limits(seconds, replies)
-    terminal.tell(f"Starting a SuperLink and {len(plan.sites)} sites in {output}.")
-    with loopback(plan, data, output, port) as superlink:
-        _run(plan, superlink, limits, output / "run", as_json)
+    limits = Limits(seconds, replies, norm, absent)
+    run_deployment(Deployment(Plan.of(made), limits, Trial(data, port)), output / "run", as_json)
 
 
-def _run(plan: "Plan", superlink: "SuperLink", limits: "Limits", folder: Path, as_json: bool) -> None:
+def run_deployment(deployment: "Deployment", folder: Path, as_json: bool) -> None:
+    """Run it to its end, from where it is."""
     from ..api.run import keep
-    from ..deploy.federated import federated
+    from ..deploy.deployment import Trial
 
-    with shown(folder, as_json, "the same command") as on_event, federated(plan, superlink, limits) as (made, sites):
+    use_one_thread()
+    count = len(deployment.plan.sites)
+    trial = isinstance(deployment.place, Trial)
+    if not as_json:
+        doing = f"Starting a SuperLink and {count} sites" if trial else f"Waiting for {count} sites"
+        terminal.tell(f"{doing}. Watch them with: partita federate status {folder}")
+    with shown(folder, as_json, f"partita resume {folder}") as on_event, deployment.open(folder) as (made, sites):
         kept = keep(made, folder, baselines=None, on=sites, on_event=on_event)
     report_on(folder, tell=not as_json)
     print_kept(kept.stored, kept.baselines, as_json)

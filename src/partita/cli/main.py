@@ -18,14 +18,18 @@ from . import (
     guard,
     inform,
     node,
+    node_report,
     onboard,
+    operator,
     options,
     predict,
     recipe,
     report,
     run,
     serve,
+    services,
     show,
+    start,
     sweep,
     terminal,
     verify,
@@ -38,7 +42,6 @@ ADVICE = {
 app = typer.Typer(
     name="partita",
     help="Personalized federated learning: numbers you can believe, models you can use.",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -52,15 +55,19 @@ recipe_app = typer.Typer(help="The experiments of papers, run again.", no_args_i
 app.add_typer(recipe_app, name="recipe")
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def common(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=options.tell_version, is_eager=True, help="Print the version and end.")
     ] = False,
 ) -> None:
     """Personalized federated learning: numbers you can believe, models you can use."""
+    if context.invoked_subcommand is None:
+        start.first_steps(options.installed_version())
 
 
+app.command()(start.new)
 app.command()(run.run)
 app.command()(run.resume)
 app.command()(sweep.sweep)
@@ -79,22 +86,33 @@ app.command("list")(inform.list_)
 app.command()(inform.describe)
 app.command()(inform.demo)
 app.command()(estimate.estimate)
+app.command()(start.schema)
+app.command()(start.doctor)
 data_app.command("list")(data.data_list)
 data_app.command("show")(data.data_show)
 data_app.command("split")(data.data_split)
 node_app.command("run")(node.run)
+node_app.command("connect")(services.connect)
 node_app.command("approve")(node.approve)
 node_app.command("log")(node.log)
+node_app.command("check")(node.check)
+node_app.command("report")(node_report.report)
+node_app.command("backup")(node.backup)
+node_app.command("restore")(node.restore)
 recipe_app.command("list")(recipe.list_recipes)
 recipe_app.command("show")(recipe.show_recipe)
 recipe_app.command("run")(recipe.run)
 recipe_app.command("check")(recipe.check)
 recipe_app.command("page")(recipe.page)
-
-
 federate_app.command("plan")(node.plan)
 federate_app.command("server")(federate.server)
 federate_app.command("up")(federate.up)
+federate_app.command("superlink")(services.superlink)
+federate_app.command("init")(operator.init)
+federate_app.command("enrol")(operator.enrol)
+federate_app.command("revoke")(operator.revoke)
+federate_app.command("rotate")(operator.rotate)
+federate_app.command("status")(operator.status)
 
 
 def main() -> None:

@@ -21,6 +21,10 @@ PlanFile = Annotated[Path, typer.Argument(metavar="PLAN.json", help="A plan, mad
 def plan(
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
     sites: Annotated[str, typer.Option(help="Names of the sites, as in --sites anna,ben,cleo")] = "",
+    schema: Annotated[str, typer.Option(help="The version of the data's schema, as sites' contracts say it.")] = "",
+    secure: Annotated[
+        bool, typer.Option("--secure", help="The server learns sums of updates, and no single one.")
+    ] = False,
     experiment: ExperimentFile = None,
     overrides: Overrides = None,
     trust: Trust = False,
@@ -36,7 +40,7 @@ def plan(
 
     file, changes = file_and_changes(experiment, overrides)
     names = [name.strip() for name in sites.split(",")] if sites else None
-    made = Plan.of(make(read(file, changes, trust=trust)), names)
+    made = Plan.of(make(read(file, changes, trust=trust)), names, schema=schema, secure=secure)
     output.write_text(made.text, encoding="utf-8")
     terminal.tell(f"The plan for {len(made.sites)} sites is in {output}. Its hash: {made.hash}")
 
@@ -109,7 +113,7 @@ def run(node: NodeFile) -> None:
 
     Example: partita node run node.toml
     """
-    from ..deploy.node import SOCKET, Node
+    from ..deploy.node import Node
     from ..deploy.wire import listening, serve
     from .options import interruptible
 
@@ -118,10 +122,71 @@ def run(node: NodeFile) -> None:
     with (
         interruptible(f"partita node run {node}"),
         site.open() as opened,
-        listening(site.folder / SOCKET) as listener,
+        listening(site.socket, site.settings.group) as listener,
     ):
-        terminal.tell(f"Site {opened.name} answers at {site.folder / SOCKET}.")
+        terminal.tell(f"Site {opened.name} answers at {site.socket}.")
         serve(listener, opened.answer)
+
+
+def check(node: NodeFile, as_json: AsJson = False) -> None:
+    """Load the data of a site and check them against its contract, without answering anybody.
+
+    Example: partita node check node.toml
+    """
+    from ..deploy.gate import facts_of
+    from ..deploy.node import Node
+
+    site = Node.read(node)
+    data = site.load()
+    found = facts_of(data)
+    if as_json:
+        print(json.dumps(found))
+    else:
+        terminal.print_facts(found)
+    site.gate.contract.need(data)
+    terminal.tell(f"The data of {site.settings.name} fit their contract.")
+
+
+def backup(
+    node: NodeFile, file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that is not there yet.")]
+) -> None:
+    """Copy the personal state of a site as a whole, also while the site is running.
+
+    With a key, the copy is encrypted with it too: keep the key elsewhere. To go back, stop the site, put the copy in
+    the place of personal.sqlite, and see: partita node restore --help
+
+    Example: partita node backup node.toml /backup/anna.sqlite
+    """
+    from ..deploy.node import Node
+
+    with Node.read(node).store(write=False) as store:
+        store.copy_to(file)
+    terminal.tell(f"The personal state is copied to {file}.")
+
+
+def restore(
+    node: NodeFile,
+    plan: PlanFile,
+    round: Annotated[int, typer.Option(help="The round that the server goes on from, as its refusal says.", min=1)],
+) -> None:
+    """Go on with an older personal state, or with none, where the last one is lost and the server is ahead.
+
+    The site must be stopped. Its last state of the plan then stands for that of the round: it is as if the site had
+    not learned in between.
+
+    Example: partita node restore node.toml plan.json --round 7
+    """
+    from contextlib import closing
+
+    from ..deploy.audit import AuditLog
+    from ..deploy.node import Node
+
+    site, hash = Node.read(node), plan_of(plan).hash
+    with site.store() as store, closing(AuditLog(site.log)) as log:
+        held = store.restore(hash, round)
+        log.add("restored", plan=hash, round=round, held=held)
+    what = f"the state of round {held}" if held else "no state, so that the personal part begins anew"
+    terminal.tell(f"{site.settings.name} goes on from round {round} of {hash[:12]} with {what}.")
 
 
 def plan_of(path: Path) -> "Plan":

@@ -7,13 +7,14 @@ from typing import Annotated
 
 import typer
 
-from ..evaluation.metric import Metric
 from . import terminal
 from .options import AsJson, Folder, Trust, use_one_thread
 
+MODELS = {"personal": "the personal model", "guarded": "what the guard chose", "global": "the global model"}
+
 
 class Start(str, Enum):
-    """From where a personal part begins."""
+    """What the personal part of a new client starts from."""
 
     initial = "initial"
     mean = "mean"
@@ -66,13 +67,15 @@ def onboard(
                     "folder": str(folder),
                     "samples": made.samples,
                     "weight": about.weight,
-                    "score": made.score,
+                    "score": made.scores.get("guarded", made.scores.get("personal")),
+                    "scores": made.scores,
                 }
             )
         )
         return
-    terminal.say(f"{name}: {made.samples} samples; {made.model.about}.")
-    if made.score is not None:
-        metric = loaded.stored.record.metric
-        terminal.say(f"test {metric} {Metric(metric).text(made.score)}")
+    terminal.say(f"Made {made.model.about}.")
+    if made.scores:
+        metric = loaded.stored.record.score
+        told = ", ".join(f"{MODELS[name]} {metric.text(score)}" for name, score in made.scores.items())
+        terminal.say(f"test {metric.name}: {told}")
     terminal.tell(str(folder))

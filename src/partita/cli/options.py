@@ -42,9 +42,13 @@ Workers = Annotated[
 ]
 
 
+def installed_version() -> str:
+    return version("partita")
+
+
 def tell_version(asked: bool) -> None:
     if asked:
-        print(f"partita {version('partita')}")
+        print(f"partita {installed_version()}")
         raise typer.Exit
 
 

@@ -42,7 +42,8 @@ def predict(
     """
     from ..runs.export import write_csv
     from ..serving.answers import answer
-    from ..serving.loaded import CARD, load
+    from ..serving.card_files import CARD
+    from ..serving.loaded import load
     from ..serving.questions import read_questions
 
     if (client is None) != global_model:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 Name = Annotated[str, typer.Argument(help="See: partita recipe list")]
 SmallSize = Annotated[bool, typer.Option("--small", help="The variant that fits a small machine.")]
+Results = Annotated[
+    Path | None, typer.Option("--results", help="A folder of results; by default those that the package brings.")
+]
 
 
 def list_recipes(as_json: AsJson = False) -> None:
@@ -25,9 +28,7 @@ def list_recipes(as_json: AsJson = False) -> None:
     from ..recipes.places import all_recipes, results_folder
     from ..recipes.result import read_results
 
-    rows = [
-        (recipe, [result.size for result in read_results(results_folder(), recipe.name)]) for recipe in all_recipes()
-    ]
+    rows = [(recipe, [result.size for result in read_results(results_folder(), recipe)]) for recipe in all_recipes()]
     if as_json:
         print(json.dumps({recipe.name: {"title": recipe.title, "results": sizes} for recipe, sizes in rows}))
         return
@@ -37,7 +38,7 @@ def list_recipes(as_json: AsJson = False) -> None:
         terminal.write(f"{recipe.name:<{width}}  {recipe.shows}: {recipe.title}{stored}")
 
 
-def show_recipe(name: Name) -> None:
+def show_recipe(name: Name, results: Results = None) -> None:
     """Show a recipe: where it stands, settings, deviations, time, published numbers, and our results."""
     from ..recipes.places import recipe_named, results_folder
     from ..recipes.result import results_or_none
@@ -51,15 +52,21 @@ def show_recipe(name: Name) -> None:
         terminal.write(f"Deviation: {each}")
     for run in recipe.runs:
         terminal.write(f"{run}: {json.dumps(recipe.settings_of(run))}")
-    for result in results_or_none(results_folder(), name):
+    for run, other in recipe.borrowed.items():
+        terminal.write(f"{run}: the run {other.partition('/')[2]} of {other.partition('/')[0]}")
+    for result in results_or_none(results or results_folder(), recipe):
         _print_result(recipe, result)
 
 
 def run(
     name: Name,
     small: SmallSize = False,
+    only: Annotated[
+        str | None, typer.Option(metavar="RUNS", help="Some of its runs, separated by commas; others stay as stored.")
+    ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where the result goes; by default recipes/results.")
+        Path | None,
+        typer.Option("--output", "-o", help="The folder of results to which this one goes or is added."),
     ] = None,
     finished: Annotated[
         bool, typer.Option("--finished", help="Run nothing: make the result of the runs that are finished.")
@@ -74,32 +81,39 @@ def run(
     partita recipe run hapt
 
     partita recipe run partial_emnist --small
+
+    partita recipe run flayer_table2_cifar10 --small --only fedper,flayer
     """
-    from ..recipes.places import recipe_named, results_folder
-    from ..recipes.result import write_result
+    from ..recipes.places import new_results_folder, recipe_named
+    from ..recipes.result import read_results, write_result
     from ..recipes.runner import command, finished_result, run_recipe, runs_folder
 
     recipe = recipe_named(name)
     size: Size = "small" if small else "full"
+    results = output or new_results_folder()
     if finished:
-        result = finished_result(recipe, size)
+        result = finished_result(recipe, size, stored=results)
     else:
+        chosen = [each.strip() for each in only.split(",")] if only else []
         with interruptible(command(recipe, size)), terminal.show_events(True) as on_event:
-            result = run_recipe(recipe, size, on=executor_text(on, workers), on_event=on_event)
-    terminal.tell(f"Result: {write_result(output or results_folder(), result)}")
+            executor = executor_text(on, workers)
+            result = run_recipe(recipe, size, only=chosen, stored=results, on=executor, on_event=on_event)
+    terminal.tell(f"Result: {write_result(results, result)}")
+    with_borrowed = next(each for each in read_results(results, recipe) if each.size == size)
     folder = runs_folder(recipe, size)
-    try_report([folder], folder / REPORT)
-    _print_result(recipe, result)
+    if folder.is_dir():
+        try_report([folder], folder / REPORT)
+    _print_result(recipe, with_borrowed)
 
 
-def check(name: Annotated[str | None, typer.Argument(help="By default all.")] = None) -> None:
+def check(name: Annotated[str | None, typer.Argument(help="By default all.")] = None, results: Results = None) -> None:
     """Judge the claims of papers from stored results alone."""
     from ..recipes.judge import judge_claims
     from ..recipes.places import all_recipes, recipe_named, results_folder
     from ..recipes.result import results_or_none
 
     for recipe in [recipe_named(name)] if name else all_recipes():
-        for result in results_or_none(results_folder(), recipe.name):
+        for result in results_or_none(results or results_folder(), recipe):
             size = f" ({result.size})" if result else ""
             for each in judge_claims(recipe, result):
                 terminal.write(f"{each.claim.id}, {recipe.name}{size}: {each.verdict.value}. {each.claim.statement}")
@@ -108,16 +122,29 @@ def check(name: Annotated[str | None, typer.Argument(help="By default all.")] = 
 
 def page(
     path: Annotated[Path, typer.Argument(help="The file to write.")] = Path("docs/reproduction.md"),
+    results: Results = None,
 ) -> None:
-    """Write the page of reproductions from the recipes and their stored results."""
-    from ..recipes.page import page as written
+    """Write the page of reproductions, its pictures and `learned.md` beside it, from recipes and stored results."""
+    from ..recipes.learned import TEXT, learned
+    from ..recipes.page import PICTURES, drawn_pictures, page as written
     from ..recipes.places import all_recipes, results_folder
 
+    recipes, stored = all_recipes(), results or results_folder()
+    folder = path.parent / PICTURES
+    drawn = drawn_pictures(recipes, stored)
+    lessons = learned(TEXT.read_text(encoding="utf-8"), stored)
     try:
-        path.write_text(written(all_recipes(), results_folder()), encoding="utf-8")
+        (path.parent / "learned.md").write_text(lessons, encoding="utf-8")
+        path.write_text(written(recipes, stored), encoding="utf-8")
+        folder.mkdir(exist_ok=True)
+        for old in folder.glob("*.svg"):
+            if old.name not in drawn:
+                old.unlink()
+        for name, each in drawn.items():
+            (folder / name).write_text(each.svg, encoding="utf-8")
     except OSError as problem:
         raise PartitaError(f"Cannot write {path}: {problem.strerror}.") from problem
-    terminal.tell(f"Written: {path}")
+    terminal.tell(f"Written: {path}, and {len(drawn)} pictures in {folder}")
 
 
 def _small_time(recipe: "Recipe") -> str:

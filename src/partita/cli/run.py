@@ -4,16 +4,17 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..deploy import DEPLOYMENT
 from ..errors import PartitaError
 from ..report import REPORT
 from . import terminal
+from .federate import run_deployment
 from .options import (
     AsJson,
     ExperimentFile,
@@ -25,14 +26,13 @@ from .options import (
     completing,
     executor_text,
     file_and_changes,
-    interruptible,
 )
-from .report import try_report
+from .progress import report_on, shown
 from .results import print_runs
 from .show import print_kept
 
 if TYPE_CHECKING:
-    from ..simulation.events import Event, OnEvent
+    from ..simulation.events import Event
     from ..simulation.experiment import Experiment
 
 
@@ -172,7 +172,7 @@ def resume(
 ) -> None:
     """Continue an interrupted run. The result has the same bits as without the interruption.
 
-    Its unfinished baselines are continued too.
+    Its unfinished baselines are continued too. A run of a federation is continued with its sites.
 
     Examples:
 
@@ -189,6 +189,12 @@ def resume(
     if is_complete(found, beside) and not track and (run / REPORT).exists():
         # Nothing is to be done, and so neither torch nor data are loaded.
         print_kept(found, beside, as_json)
+        return
+
+    if (run / DEPLOYMENT).exists():
+        from ..deploy.deployment import Deployment
+
+        run_deployment(Deployment.read(run), run, as_json)
         return
 
     from ..api.finish import finish
@@ -241,18 +247,3 @@ def _folder(output: Path | None, experiment: "Experiment") -> Iterator[Path]:
                 # Only if it is empty.
                 folder.rmdir()
         raise
-
-
-@contextmanager
-def shown(folder: Path, as_json: bool, again: str) -> "Iterator[OnEvent]":
-    """Show events. Ctrl-C ends the command and prints how to continue."""
-    with interruptible(again, partial(report_on, folder)), terminal.show_events(not as_json) as on_event:
-        yield on_event
-
-
-def report_on(folder: Path, *, tell: bool = True) -> None:
-    """Write a report of the rounds that are committed, if there are any."""
-    from ..runs.folders import find_runs
-
-    if found := find_runs(folder):
-        try_report([folder] if folder in found else found, folder / REPORT, tell=tell)

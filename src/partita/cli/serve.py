@@ -61,6 +61,8 @@ def serve(
     bound = bind(host, port)
     if not token and not is_loopback(bound):
         terminal.tell("Everyone who can reach this machine can ask: no --token-file is given.", "yellow", "Note")
+    if token and keep is None:
+        terminal.tell("Onboarded clients are gone when the server stops: no --keep is given.", "yellow", "Note")
     use_one_thread()
     limits = Limits(rate=rate, seconds=seconds, rows=rows, batch=batch)
     page = address(bound)

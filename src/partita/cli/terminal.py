@@ -16,6 +16,7 @@ from ..evaluation.metric import Metric
 from ..formatting import MINUS, amount, visible
 
 if TYPE_CHECKING:
+    from ..api.installation import Finding
     from ..data.federation import Federation
     from ..evaluation.figures import Table
     from ..evaluation.partition import Partition
@@ -213,6 +214,18 @@ def print_facts(facts: dict[str, object]) -> None:
     for name, value in facts.items():
         if value is not None:
             say(f"{name}: {value}")
+
+
+def print_findings(found: "Sequence[Finding]") -> None:
+    """One line for each thing that was looked at, and what to do where there is something to do."""
+    styles = {"ok": "green", "note": "yellow", "problem": "bold red"}
+    width = max(len(each.subject) for each in found)
+    for each in found:
+        say((f"{each.state:<7}", styles[each.state]), f"  {each.subject:<{width}}  {each.text}")
+        if each.advice:
+            say(f"{'':<9}{'':<{width}}  -> {each.advice}")
+    wrong = [each.subject for each in found if each.state == "problem"]
+    say("\nThis would stop a run: " + ", ".join(wrong) if wrong else "\nEverything that a run needs is here.")
 
 
 def print_division(federation: "Federation", summary: dict[str, Any]) -> None:

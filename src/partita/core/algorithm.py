@@ -56,7 +56,7 @@ class Algorithm:
     settings: Mapping[str, object] = field(default_factory=dict, compare=False)
     """The arguments of the function that made it, so that it can be made again elsewhere."""
     made_by: str = field(default="", compare=False)
-    """That function, as `module:function`."""
+    """The path of that function, as `module:function`."""
     shared: Selector = NETWORK
     """The tensors that are sent. All others stay on the client."""
     keep: Selector | None = None

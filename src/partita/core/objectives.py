@@ -20,7 +20,7 @@ Measures = dict[str, float]
 Measure = Callable[[Tensor, Tensor], Measures]
 """Sums over samples: `count`, `loss`, and for classification `correct`."""
 Outcome = tuple[Tensor, Tensor]
-"""For each sample how much it counts, and its right answers or, where there are none, its loss."""
+"""For each sample its count, and its correct predictions or, for regression, its loss."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Criterion:
 
 
 def classification(outputs: Tensor, targets: Tensor) -> Measures:
-    """How many, how many correct, and the cross entropy."""
+    """The count, the correct predictions, and the cross entropy."""
     return {
         "count": len(targets),
         "correct": int((outputs.argmax(1) == targets).sum()),
@@ -39,7 +39,7 @@ def classification(outputs: Tensor, targets: Tensor) -> Measures:
 
 
 def regression(outputs: Tensor, targets: Tensor) -> Measures:
-    """How many, and the squared error."""
+    """The count, and the squared error."""
     return {"count": len(targets), "loss": float(F.mse_loss(_alike(outputs, targets), targets, reduction="sum"))}
 
 
@@ -54,7 +54,7 @@ def _alike(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def next_word(outputs: Tensor, targets: Tensor) -> Measures:
-    """Of real words only (not filling, unknown, begin or end): how many, how many right, the cross entropy."""
+    """The count, the correct predictions and the cross entropy of real words: not padding, unknown, begin or end."""
     words = targets >= SPECIAL
     chosen, wanted = outputs[words], targets[words]
     return {
@@ -65,7 +65,7 @@ def next_word(outputs: Tensor, targets: Tensor) -> Measures:
 
 
 def next_word_loss(outputs: Tensor, targets: Tensor) -> Tensor:
-    """The mean cross entropy of all words but filling."""
+    """The mean cross entropy of all words except padding."""
     return F.cross_entropy(outputs.flatten(0, 1), targets.flatten(), ignore_index=PAD)
 
 

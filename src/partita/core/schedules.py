@@ -59,7 +59,7 @@ DECAY = decay()
 
 @checked
 def step(every: Annotated[float, at_least(1)], factor: Share = 0.5) -> Schedule:
-    """Multiply after every so many rounds."""
+    """Multiply by `factor` after `every` rounds."""
     if every != int(every):
         raise PartitaError(f"step: every is {every:g}, but must be a whole number of rounds.")
     return Schedule(f"step:{int(every)},{factor}", lambda t, rounds: factor ** (t // int(every)))
@@ -67,7 +67,7 @@ def step(every: Annotated[float, at_least(1)], factor: Share = 0.5) -> Schedule:
 
 @checked
 def exponential(factor: Share) -> Schedule:
-    """Multiply after every round."""
+    """Multiply by `factor` after every round."""
     return Schedule(f"exponential:{factor}", lambda t, rounds: factor**t)
 
 

@@ -199,7 +199,7 @@ _COUNTED = {"last_blocks": last_blocks, "first_blocks": first_blocks, "last_tens
 
 
 MOST_TERMS = 150
-"""Of the text of a selector. Each is a level of nesting when the selector is used, and Python's stack is finite."""
+"""The most terms that the text of a selector may have. Each is a level of nesting, and Python's stack is finite."""
 
 
 class _Parser:

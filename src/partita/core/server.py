@@ -121,7 +121,7 @@ class Aggregation:
     settings: Mapping[str, object] = field(default_factory=dict, compare=False)
     """The arguments of the function that made it, so that it can be made again elsewhere."""
     made_by: str = field(default="", compare=False)
-    """That function, as `module:function`."""
+    """The path of that function, as `module:function`."""
 
     def init(self, shared: Tensors, sizes: Sequence[int]) -> Tensors:
         state = {name: tensor.double() for name, tensor in shared.items()}

@@ -15,8 +15,8 @@ from .server import Update
 def check_sound(trained: Trained, client: Client, max_norm: float | None = None) -> None:
     """Refuses an update or a state that is not finite or too large, before it touches anything.
 
-    An update is measured by the norm of what changed since the download. Without `max_norm` it may be as large as its
-    square can be told in the precision of the network: beyond that, the next pass through the network overflows.
+    An update is measured by the norm of what changed since the download. Without `max_norm`, its square must be
+    finite in the precision of the network: beyond that, the next pass through the network overflows.
     """
     limit = _largest(trained.update.values) if max_norm is None else max_norm
     received = client.received
@@ -49,14 +49,14 @@ def update_norm(update: Update, received: Tensors) -> float:
         old, mask = received.get(name), (update.mask or {}).get(name)
         change = value - old.to(value.device) if old is not None and old.shape == value.shape else value
         if mask is not None:
-            # What an entry holds that was not sent means nothing.
+            # The value of an entry that was not sent has no meaning.
             change = change.masked_fill(~mask, 0.0)
         squares += float(torch.linalg.vector_norm(change, dtype=torch.float64)) ** 2
     return math.sqrt(squares)
 
 
 def _far_below(limit: float, update: Update, received: Tensors) -> bool:
-    """Whether the norm is surely below the limit, as single precision tells in a few calls for all tensors together."""
+    """Whether the norm is certainly below the limit: a quick bound in single precision, for all tensors at once."""
     values = [value for value in update.values.values() if value.is_floating_point()]
     old = [received.get(name) for name, value in update.values.items() if value.is_floating_point()]
     known = [each for each, value in zip(old, values, strict=True) if each is not None and _alike(each, value)]

@@ -44,7 +44,7 @@ def label_counts(
 
 
 def floor(federation: Federation, clients: Iterable[int] | None = None) -> Floor:
-    """Of all clients, or of some."""
+    """The floor of all clients, or of some."""
     chosen = range(len(federation)) if clients is None else clients
     sums = {client: _constant_answer(federation, client) for client in chosen}
     known = {client: each for client, each in sums.items() if each[1]}

@@ -1,6 +1,7 @@
 """Which of a client's rows are for training, for validation and for testing?"""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -10,6 +11,25 @@ from ..errors import PartitaError
 from ..randomness import derive
 from .pool import Pool
 from .split import Role, Rows, Share
+
+
+def check_fraction(fraction: float) -> None:
+    if not 0 < fraction <= 1:
+        raise PartitaError(f"fraction = {fraction}: it must be above 0 and at most 1.")
+
+
+def reduced(share: Share, pool: Pool, fraction: float, seed: int, client: int) -> Share:
+    """A client's share with this fraction of its rows, in each part and of each class alike; of fewer than 5, all."""
+    if fraction == 1:
+        return share
+
+    def some(rows: Rows, part: str) -> Rows:
+        chosen = stratified(_labels(pool, rows), fraction, np.random.RandomState(derive(seed, part, client) % 2**32))
+        return rows[chosen] if chosen.any() else rows
+
+    validation = None if share.validation is None else some(share.validation, "fraction of validation")
+    train, test = some(share.train, "fraction of train"), some(share.test, "fraction of test")
+    return replace(share, train=train, test=test, validation=validation)
 
 
 def roles_of(share: Share, pool: Pool, validation: float, seed: int, client: int) -> dict[Role, Tensor]:
@@ -22,11 +42,15 @@ def roles_of(share: Share, pool: Pool, validation: float, seed: int, client: int
         )
     if validated is None:
         draw = np.random.RandomState(derive(seed, "validation", client) % 2**32)
-        labels = pool.targets.numpy()[train] if pool.kind == "classification" else np.zeros(len(train), dtype=np.int64)
-        chosen = stratified(labels, validation, draw)
+        chosen = stratified(_labels(pool, train), validation, draw)
         train, validated = train[~chosen], train[chosen]
     rows: dict[Role, Rows] = {"train": train, "validation": validated, "test": share.test}
     return {role: torch.from_numpy(np.ascontiguousarray(each, dtype=np.int64)) for role, each in rows.items()}
+
+
+def _labels(pool: Pool, rows: Rows) -> np.ndarray:
+    """Of each row, by which rows are drawn alike; where there are no classes, all have one."""
+    return pool.targets.numpy()[rows] if pool.kind == "classification" else np.zeros(len(rows), dtype=np.int64)
 
 
 def in_one_piece(roles: Sequence[Mapping[Role, Tensor]]) -> list[dict[Role, Tensor]]:

@@ -5,10 +5,12 @@ the end leave a chain that holds: note the last hash elsewhere, and `verify` com
 """
 
 import datetime
+import errno
 import hashlib
 import json
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,10 @@ FIRST = "0" * 64
 """In the place of a hash before the first entry."""
 RECOVERED = "recovered"
 """The event after a line that was cut off by a crash."""
+
+
+class LogError(PartitaError):
+    """The log cannot be written. Then nothing may be done, as nobody could tell later."""
 
 
 class AuditLog:
@@ -56,12 +62,16 @@ class AuditLog:
         self._last, self._count = found, self._count + 1
 
     def _write(self, line: bytes) -> None:
+        """A whole line or nothing: what cannot be written is taken away again."""
+        before = os.fstat(self._file).st_size
         try:
             if os.write(self._file, line) != len(line):
-                raise OSError(0, "the line was cut off")
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.fsync(self._file)
         except OSError as problem:
-            raise PartitaError(f"Cannot write the audit log {self.path}: {problem.strerror}.") from problem
+            with suppress(OSError):
+                os.ftruncate(self._file, before)
+            raise LogError(f"Cannot write the audit log {self.path}: {problem.strerror}.") from problem
 
     def close(self) -> None:
         os.close(self._file)

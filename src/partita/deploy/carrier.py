@@ -23,19 +23,32 @@ PAUSE = 2.0
 class Carrier:
     """An `Exchange` with the sites of a plan."""
 
-    def __init__(self, sites: Sequence[str], listener: socket.socket, start: Callable[[], None]) -> None:
-        """`start` has an app started, which then connects to the listener."""
+    def __init__(
+        self,
+        sites: Sequence[str],
+        listener: socket.socket,
+        start: Callable[[], None],
+        *,
+        keys: Mapping[str, str] | None = None,
+        on_look: Callable[[list[str]], None] = lambda sites: None,
+    ) -> None:
+        """`start` has an app started, which then connects to the listener.
+
+        A site is known by its key where `keys` has its fingerprint. `on_look` is told which sites are connected.
+        """
         self._sites, self._listener, self._start = sites, listener, start
+        self._keys, self._on_look = keys, on_look
         self._connection: socket.socket | None = None
         self._served = False
 
     def __call__(
-        self, orders: Mapping[int, bytes], seconds: float
+        self, orders: Mapping[int, bytes], seconds: float, absent: float | None = None
     ) -> Generator[tuple[int, bytes | PartitaError], None, None]:
+        """`absent` are the seconds after which a site that is not there is given up, if earlier than others."""
         left, end = dict(orders), time.monotonic() + seconds
         while left and (rest := end - time.monotonic()) > 0:
             try:
-                for number, reply in self._through(self._connected(), left, rest):
+                for number, reply in self._through(self._connected(), left, rest, min(rest, absent or rest)):
                     del left[number]
                     yield number, reply
                 return
@@ -71,13 +84,17 @@ class Carrier:
         return self._connection
 
     def _through(
-        self, connection: socket.socket, orders: Mapping[int, bytes], seconds: float
+        self, connection: socket.socket, orders: Mapping[int, bytes], seconds: float, absent: float
     ) -> Iterator[tuple[int, bytes | PartitaError]]:
         numbers = {self._sites[number]: number for number in orders}
         connection.settimeout(seconds + GRACE)
-        send(connection, json.dumps({"seconds": seconds, "sites": list(numbers)}).encode())
+        header = {"seconds": seconds, "absent": absent, "sites": list(numbers), "keys": self._keys}
+        send(connection, json.dumps(header).encode())
         for order in orders.values():
             send(connection, order)
         while said := json.loads(receive(connection)):
+            if "online" in said:
+                self._on_look(said["online"])
+                continue
             reply, problem = receive(connection), said["problem"]
             yield numbers.pop(said["site"]), PartitaError(problem) if problem else reply

@@ -1,9 +1,10 @@
 """Which certificates and keys does a federation need? One of the SuperLink, for TLS, and a key of each site.
 
-Those made here are for a trial on one machine: whoever can read the folder can be any of them.
+Those made here are for a trial: whoever can read the folder can be any of them.
 """
 
 import datetime
+import hashlib
 import ipaddress
 import os
 from pathlib import Path
@@ -13,13 +14,14 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-AUTHORITY, CERTIFICATE, KEY = "authority.crt", "superlink.crt", "superlink.key"
+from .services import AUTHORITY, CERTIFICATE, KEY
+
 DAYS = 30
 """So long certificates hold."""
 
 
-def make_certificates(folder: Path) -> None:
-    """An authority, whose own key is not kept, and the certificate of a SuperLink on this machine."""
+def make_certificates(folder: Path, host: str = "localhost") -> None:
+    """An authority, whose own key is not kept, and the certificate of a SuperLink on this machine or another host."""
     secret = ec.generate_private_key(ec.SECP384R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Partita trial")])
     authority = (
@@ -30,9 +32,9 @@ def make_certificates(folder: Path) -> None:
         .sign(secret, hashes.SHA256())
     )
     key = ec.generate_private_key(ec.SECP384R1())
-    names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    names = [_name(each) for each in dict.fromkeys((host, "localhost", "127.0.0.1"))]
     certificate = (
-        _builder(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")]), name, key.public_key())
+        _builder(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)]), name, key.public_key())
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signing=False), critical=True)
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
@@ -53,6 +55,14 @@ def make_key(path: Path) -> Path:
     return path.with_suffix(".pub")
 
 
+def fingerprint(public_key: bytes) -> str:
+    """SHA-256 of a public key, whether as PEM or as OpenSSH writes it."""
+    ssh = public_key.startswith((b"ssh-", b"ecdsa-"))
+    load = serialization.load_ssh_public_key if ssh else serialization.load_pem_public_key
+    form = serialization.PublicFormat.SubjectPublicKeyInfo
+    return hashlib.sha256(load(public_key).public_bytes(serialization.Encoding.DER, form)).hexdigest()
+
+
 def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.timezone.utc)
     return (
@@ -64,6 +74,13 @@ def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicK
         .not_valid_before(now - datetime.timedelta(minutes=5))
         .not_valid_after(now + datetime.timedelta(days=DAYS))
     )
+
+
+def _name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
 
 
 def _usage(*, signing: bool) -> x509.KeyUsage:

@@ -8,8 +8,9 @@ and a run that Flower starts holds no code: it names these two.
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from socket import socket
 
@@ -18,13 +19,20 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
 from ..errors import PartitaError
+from .certificates import fingerprint
 from .wire import ask, connected, receive, send
 
 BODY = "message"
-PAUSE = 0.2
+PAUSE = 0.1
 """Seconds between two looks for replies."""
+LOOK = 0.5
+"""Seconds between two looks for sites that are connected."""
+AGAIN = 5.0
+"""Seconds after which an order is brought again to a SuperNode behind which there was no site."""
 NOBODY = 0
 """The code of an error: there is no site behind a SuperNode."""
+LASTING = (1, 2, 6, 7)
+"""Codes of Flower's errors that would come again: the app cannot be loaded, or it failed."""
 
 client = ClientApp()
 server = ServerApp()
@@ -47,30 +55,89 @@ def carry(grid: Grid, context: Context) -> None:
     place = Path(str(context.run_config["socket"]))
     with suppress(BrokenPipeError, ConnectionResetError), closing(connected(place)) as connection:
         while asked := _asked(connection):
-            orders, seconds = asked
-            for site, reply in exchanged(grid, orders, seconds):
-                problem = reply.error.reason if reply.has_error() else None
-                send(connection, json.dumps({"site": site, "problem": problem}).encode())
-                send(connection, b"" if reply.has_error() else body_of(reply))
-            send(connection, b"{}")
+            for site, reply in exchanged(grid, asked, lambda sites: _tell(connection, online=sorted(sites))):
+                problem = reply if isinstance(reply, str) else None
+                _tell(connection, site=site, problem=problem)
+                send(connection, body_of(reply) if isinstance(reply, Message) else b"")
+            _tell(connection)
 
 
-def exchanged(grid: Grid, orders: dict[str, bytes], seconds: float) -> Iterator[tuple[str, Message]]:
-    """The replies to orders, as they come; a site that is not connected gets its order when it is."""
-    waiting, asked = dict(orders), dict[str, str]()
-    end = time.monotonic() + seconds
-    while (waiting or asked) and (left := end - time.monotonic()) > 0:
-        nodes = {node.name: node.node_id for node in grid.get_nodes()} if waiting else {}
-        if ready := sorted(waiting.keys() & nodes.keys()):
-            messages = [
-                Message(content_of(waiting.pop(site)), nodes[site], MessageType.QUERY, ttl=left) for site in ready
-            ]
-            asked.update(zip(grid.push_messages(messages), ready, strict=True))
-        for reply in grid.pull_messages(list(asked)) if asked else ():
+@dataclass(frozen=True)
+class Asked:
+    """Orders by site, and how long to wait."""
+
+    orders: Mapping[str, bytes]
+    seconds: float
+    """In which sites must answer."""
+    absent: float
+    """Seconds after which a site that is not there is given up."""
+    keys: Mapping[str, str] | None = None
+    """Fingerprints of the sites' keys, where they are known: a name alone is not believed then."""
+
+
+@dataclass
+class Awaited:
+    """A site whose reply is awaited."""
+
+    order: bytes
+    connection: str = ""
+    """Of its SuperNode, to which the order was brought last: when it began."""
+    missing: float | None = None
+    """Since when there is nobody."""
+    again: float | None = None
+    """When to bring the order again."""
+
+    def is_given_up(self, now: float, absent: float) -> bool:
+        self.missing = now if self.missing is None else self.missing
+        return now - self.missing >= absent
+
+
+def exchanged(
+    grid: Grid, asked: Asked, on_look: Callable[[Collection[str]], None]
+) -> Iterator[tuple[str, Message | str]]:
+    """The replies to orders, as they come, or why there is none.
+
+    A site that is not connected gets its order when it is, and again when its SuperNode was started anew: what was on
+    its way is lost then. A site that is asked the same twice does the same twice.
+    """
+    awaited = {site: Awaited(order) for site, order in asked.orders.items()}
+    messages: dict[str, str] = {}
+    look, end = 0.0, time.monotonic() + asked.seconds
+    while awaited and (now := time.monotonic()) < end:
+        if now >= look:
+            look = now + LOOK
+            nodes = {node.name: node for node in grid.get_nodes() if _is_known(node.name, node.public_key, asked.keys)}
+            on_look(nodes.keys() & asked.orders.keys())
+            for site in sorted(awaited.keys() & nodes.keys()):
+                one, connection = awaited[site], nodes[site].last_activated_at
+                if connection != one.connection:
+                    one.connection, one.missing, one.again = connection, None, now
+                if one.again is not None and now >= one.again:
+                    one.again = None
+                    order = Message(content_of(one.order), nodes[site].node_id, MessageType.QUERY, ttl=end - now)
+                    messages.update(dict.fromkeys(grid.push_messages([order]), site))
+            for site in sorted(awaited.keys() - nodes.keys()):
+                if awaited[site].is_given_up(now, asked.absent):
+                    del awaited[site]
+                    yield site, "the site is not connected"
+        for reply in grid.pull_messages(list(messages)) if messages else ():
             # An error may come from the SuperLink: what it is about is known by the order alone.
-            if site := asked.pop(reply.metadata.reply_to_message_id, None):
+            site = messages.pop(reply.metadata.reply_to_message_id, "")
+            if site not in awaited:
+                continue
+            if not reply.has_error():
+                del awaited[site]
                 yield site, reply
+            elif reply.error.code in LASTING or awaited[site].is_given_up(now, asked.absent):
+                del awaited[site]
+                yield site, str(reply.error.reason)
+            else:
+                awaited[site].again = now + AGAIN
         time.sleep(PAUSE)
+
+
+def _is_known(site: str, public_key: bytes, keys: Mapping[str, str] | None) -> bool:
+    return keys is None or keys.get(site) == fingerprint(public_key)
 
 
 def content_of(message: bytes) -> RecordDict:
@@ -82,10 +149,16 @@ def body_of(message: Message) -> bytes:
     return bytes(message.content.array_records[BODY][BODY].data)
 
 
-def _asked(connection: socket) -> tuple[dict[str, bytes], float] | None:
-    """Orders by site, and in how many seconds they are to be answered; None when there is nothing more to do."""
+def _asked(connection: socket) -> Asked | None:
+    """What the server's process asks; None when there is nothing more to do."""
     try:
         header = json.loads(receive(connection))
-        return {site: receive(connection) for site in header["sites"]}, header["seconds"]
+        orders = {site: receive(connection) for site in header["sites"]}
+        return Asked(orders, header["seconds"], header["absent"], header["keys"])
     except (EOFError, OSError):
         return None
+
+
+def _tell(connection: socket, **facts: object) -> None:
+    """Nothing says that there is nothing more to come."""
+    send(connection, json.dumps(facts).encode())

@@ -16,6 +16,7 @@ from ..errors import PartitaError
 from ..parsing import parse_json
 from ..tensors import Tensors
 from .plan import Plan
+from .privacy import Privacy
 from .replies import distance
 
 
@@ -28,6 +29,8 @@ class Policy:
     models: tuple[str, ...] = ()
     least_sites: int = 2
     """Of every plan, approved or not: so many sites must take part, in the plan and in each round."""
+    secure: bool = False
+    """Of every plan, approved or not: updates must leave with masks, so that the server learns their sum alone."""
 
     def allows(self, plan: Plan) -> bool:
         settings = plan.experiment
@@ -46,6 +49,14 @@ class Leaving:
     most_bytes: int | None = None
     most_norm: float | None = None
     """Of the difference between what was received and what is sent."""
+    metrics: bool = True
+    """Whether scores of the site's models on its own held-out samples leave."""
+    privacy: Privacy | None = None
+    """Then updates leave with noise, and metrics do not leave."""
+
+    @property
+    def with_metrics(self) -> bool:
+        return self.metrics and self.privacy is None
 
     def need(self, update: Update, before: Tensors) -> None:
         if barred := [name for name in update.values if not _matches(name, self.tensors)]:
@@ -72,6 +83,10 @@ class Contract:
     """No sample may have another label."""
     least_samples: int = 1
     """For training."""
+    most_overlap: float = 1.0
+    """The largest share of test samples whose input is also that of a training sample."""
+    schema: str = ""
+    """The version of the data's schema, in the words of those who share it: a plan must say the same."""
 
     def need(self, data: Federation) -> None:
         """`data` are of one client."""
@@ -89,6 +104,37 @@ class Contract:
             found = set(torch.unique(data.samples.targets).tolist())
             if other := sorted(found - set(self.labels)):
                 raise PartitaError(f"The data do not fit their contract: there are labels {other}.")
+        if self.most_overlap < 1 and (share := overlap(data)) > self.most_overlap:
+            raise PartitaError(
+                f"The data do not fit their contract: {100 * share:.3g} % of the test samples are training samples "
+                f"too, and at most {100 * self.most_overlap:.3g} % may be."
+            )
+
+    def need_schema(self, plan: Plan) -> None:
+        if plan.schema != self.schema:
+            raise PartitaError(
+                f"The plan is for data of the schema {plan.schema or '(none)'!r}, and the contract of this site says "
+                f"{self.schema or '(none)'!r}."
+            )
+
+
+def overlap(data: Federation) -> float:
+    """The share of the test samples of one client whose input is also that of one of its training samples."""
+    rows = data[0]
+    known, tested = ([row.numpy().tobytes() for row in part.inputs] for part in (rows.train, rows.test))
+    learned = set(known)
+    return sum(row in learned for row in tested) / max(len(tested), 1)
+
+
+def facts_of(data: Federation) -> dict[str, object]:
+    """What a contract can be about, of the data of one client."""
+    return {
+        "shape": list(data.shape),
+        "classes": data.classes,
+        **{role: len(rows) for role, rows in data.roles[0].items()},
+        **({"labels": torch.unique(data.samples.targets).tolist()} if data.kind == "classification" else {}),
+        "overlap": overlap(data),
+    }
 
 
 @dataclass(frozen=True)
@@ -106,6 +152,9 @@ class Gate:
             raise PartitaError(
                 f"This site takes part where there are at least {least} sites; the plan has {len(plan.sites)}."
             )
+        self.contract.need_schema(plan)
+        if self.policy.secure and not plan.secure:
+            raise PartitaError("This site takes part in secure sums alone. Make the plan with --secure.")
         if not self.policy.allows(plan) and plan.hash not in self.approved:
             raise PartitaError(f"The plan {plan.hash[:12]} is not approved at this site (partita node approve).")
 

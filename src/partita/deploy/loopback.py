@@ -7,13 +7,12 @@ Started again in the same folder, sites have their personal parts still.
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from ..errors import PartitaError
@@ -21,9 +20,9 @@ from ..extras import optional
 from .gate import write_approvals
 from .node import APPROVALS, SOCKET
 from .plan import Plan
-from .superlink import SuperLink, environment, program
+from .services import AUTHORITY, DATABASE, HOST, free_port, is_free, need_free
+from .superlink import SuperLink, environment
 
-HOST = "127.0.0.1"
 PATIENCE = 120.0
 """Seconds in which a process must be ready."""
 
@@ -32,32 +31,24 @@ PATIENCE = 120.0
 def loopback(plan: Plan, data: Mapping[str, object], folder: Path, port: int = 0) -> Iterator[SuperLink]:
     """A SuperLink and all sites of a plan, each with its client of the data; they end with the block."""
     certificates = optional("partita.deploy.certificates", "partita[flower]")
-    command, node_command = program("flower-superlink"), program("flower-supernode")
+    optional("partita.deploy.flower", "partita[flower]")
     # Processes work in folders of their own.
     folder = folder.absolute()
     home = folder / "superlink"
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    address = f"{HOST}:{port or free_port()}"
-    _need_free(address)
+    port = port or free_port()
+    address = f"{HOST}:{port}"
+    need_free(HOST, port)
     certificates.make_certificates(home)
     # All that must last is in the run and at the sites.
-    for old in home.glob("link.db*"):
+    for old in home.glob(f"{DATABASE}*"):
         old.unlink()
     with ExitStack() as stack:
-        arguments = [
-            *("--host", HOST, "--port", address.rpartition(":")[2], "--database", str(home / "link.db")),
-            *("--ssl-certfile", str(home / certificates.CERTIFICATE), "--ssl-keyfile", str(home / certificates.KEY)),
-            *("--ssl-ca-certfile", str(home / certificates.AUTHORITY), "--enable-supernode-auth"),
-            "--disable-runtime-dependency-installation",
-        ]
-        link = stack.enter_context(_process([command, *arguments], home))
+        link = stack.enter_context(_process(["federate", "superlink", str(home), "--port", str(port)], home))
         sites = [_site(plan, number, data, folder) for number in range(len(plan.sites))]
-        running = [
-            stack.enter_context(_process([sys.executable, "-m", "partita", "node", "run", "node.toml"], site))
-            for site in sites
-        ]
-        _wait(link, home, lambda: not _is_free(address))
-        superlink = SuperLink(address, home / certificates.AUTHORITY)
+        running = [stack.enter_context(_process(["node", "run", "node.toml"], site)) for site in sites]
+        _wait(link, home, lambda: not is_free(HOST, port))
+        superlink = SuperLink(address, home / AUTHORITY)
 
         def register(number: int) -> None:
             superlink.register(certificates.make_key(sites[number] / "key"), plan.sites[number])
@@ -67,20 +58,12 @@ def loopback(plan: Plan, data: Mapping[str, object], folder: Path, port: int = 0
         for site, process in zip(sites, running, strict=True):
             _wait(process, site, (site / SOCKET).exists)
             arguments = [
-                *("--superlink", address, "--root-certificates", str(superlink.certificate)),
-                *("--auth-supernode-private-key", str(site / "key"), "--host", HOST, "--port", str(free_port())),
-                *("--node-config", f"socket='{(site / SOCKET).absolute()}'"),
+                *("--superlink", address, "--certificate", str(superlink.certificate)),
+                *("--key", str(site / "key"), "--socket", str(site / SOCKET)),
             ]
             (site / "flower").mkdir(exist_ok=True, mode=0o700)
-            stack.enter_context(_process([node_command, *arguments], site / "flower"))
+            stack.enter_context(_process(["node", "connect", *arguments], site / "flower"))
         yield superlink
-
-
-def free_port() -> int:
-    """One that nobody listens at now."""
-    with closing(socket.socket()) as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
 
 
 def _site(plan: Plan, number: int, data: Mapping[str, object], folder: Path) -> Path:
@@ -104,15 +87,29 @@ def _toml(value: object) -> str:
 
 
 @contextmanager
-def _process(command: Sequence[str], folder: Path) -> Iterator["subprocess.Popen[bytes]"]:
-    """A process with all that it starts, in a folder that has its log."""
+def _process(arguments: Sequence[str], folder: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    """A command of ours with all that it starts, in a folder that has its log. It does not outlive this process."""
     with open(folder / "process.log", "ab") as log:
         process = subprocess.Popen(
-            command, cwd=folder, env=environment(folder), stdout=log, stderr=log, start_new_session=True
+            [sys.executable, "-m", "partita", *arguments],
+            cwd=folder,
+            env=environment(folder),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
         )
+    # Its input ends when this process does, even if it is killed.
+    watchdog = subprocess.Popen(
+        ["sh", "-c", 'read -r line; kill -TERM "-$0"', str(process.pid)],
+        stdin=subprocess.PIPE,
+        start_new_session=True,
+    )
     try:
         yield process
     finally:
+        watchdog.kill()
+        watchdog.communicate()
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):
@@ -129,14 +126,3 @@ def _wait(process: "subprocess.Popen[bytes]", folder: Path, ready: Callable[[], 
             lines = (folder / "process.log").read_text("utf-8", "replace").strip().splitlines()
             raise PartitaError(f"A process of the federation did not start: {lines[-1] if lines else 'no word'}")
         time.sleep(0.1)
-
-
-def _is_free(address: str) -> bool:
-    host, _, port = address.rpartition(":")
-    with closing(socket.socket()) as probe:
-        return probe.connect_ex((host, int(port))) != 0
-
-
-def _need_free(address: str) -> None:
-    if not _is_free(address):
-        raise PartitaError(f"Another process listens at {address}. End it, or choose another port: --port")

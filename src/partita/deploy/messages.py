@@ -23,7 +23,9 @@ VALUES, MASK = "values/", "mask/"
 MOST = 1 << 48
 """Samples that a site may say it has."""
 Samples = Annotated[int, between(0, MOST)]
-Kind = Literal["introduce", "train", "stay_away", "evaluate"]
+SECURE, MASKED = "secure/", "masked/"
+Kind = Literal["introduce", "train", "stay_away", "evaluate", "keys", "shares", "unmask"]
+"""The last three are the steps of a sum of masked updates, around the training."""
 Said = TypeVar("Said", bound="Order | Reply")
 
 
@@ -41,6 +43,8 @@ class Order:
     evaluated: bool = False
     taking_part: Count = 0
     """How many sites take part in the round."""
+    threshold: Count = 0
+    """How many sites can open the sum of masked updates."""
     rejected: str = ""
     """Why the last reply of the site was left out, if it was."""
     received: Tensors = field(default_factory=dict)
@@ -87,6 +91,18 @@ class Reply:
     def read(cls, message: bytes) -> "Reply":
         header, tensors = _read(cls, message)
         return cls(**header, sent=tensors)
+
+
+def packed_bytes(prefix: str, parts: Mapping[int, bytes]) -> Tensors:
+    """Bytes by the number of a site, as tensors with names under a prefix."""
+    return {f"{prefix}{at}": torch.frombuffer(bytearray(part), dtype=torch.uint8) for at, part in parts.items()}
+
+
+def unpacked_bytes(prefix: str, tensors: Tensors) -> dict[int, bytes]:
+    try:
+        return {int(at): part.numpy().tobytes() for at, part in under(prefix, tensors).items()}
+    except ValueError as problem:
+        raise PartitaError(f"A message that cannot be read ({problem}).") from problem
 
 
 def packed_update(update: Update) -> Tensors:

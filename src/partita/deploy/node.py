@@ -28,6 +28,10 @@ class NodeSettings:
     """Where it keeps everything, seen from the file."""
     key: str | None = None
     """A file with the key of the personal store."""
+    socket: str | None = None
+    """Where the site listens, seen from the file; by default in its folder."""
+    group: str | None = None
+    """The users that may hand messages to the site beside its own, such as that of the SuperNode."""
     client: str | None = None
     """Which client of the data the site is, where they hold several."""
     policy: Policy = Policy()
@@ -66,6 +70,15 @@ class Node:
         return self.folder / LOG
 
     @property
+    def socket(self) -> Path:
+        return self.place / self.settings.socket if self.settings.socket else self.folder / SOCKET
+
+    def store(self, *, write: bool = True) -> PersonalStore:
+        """The personal store. One process at a time can have it open to write."""
+        key = self.settings.key
+        return PersonalStore(self.folder, self.place / key if key else None, write=write)
+
+    @property
     def gate(self) -> Gate:
         given = self.settings
         return Gate(given.policy, given.leaving, given.contract, self.folder / APPROVALS)
@@ -80,10 +93,6 @@ class Node:
     @contextmanager
     def open(self) -> Iterator[Site]:
         """The site, ready to answer. One process at a time can have it open."""
-        given = self.settings
         data = self.load()
-        with (
-            PersonalStore(self.folder, self.place / given.key if given.key else None) as store,
-            closing(AuditLog(self.log)) as log,
-        ):
-            yield Site(given.name, data, store, self.gate, log)
+        with self.store() as store, closing(AuditLog(self.log)) as log:
+            yield Site(self.settings.name, data, store, self.gate, log)

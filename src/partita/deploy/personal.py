@@ -7,9 +7,10 @@ what was accepted; so the personal part and the shared part are always of the sa
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 from safetensors import SafetensorError
 
@@ -26,43 +27,66 @@ NONCE = 12
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS plans (plan TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS states (
-    plan TEXT, slot TEXT, round INTEGER NOT NULL, parts INTEGER NOT NULL, PRIMARY KEY (plan, slot)
+    plan TEXT, slot TEXT, round INTEGER NOT NULL, blob INTEGER NOT NULL, parts INTEGER NOT NULL,
+    PRIMARY KEY (plan, slot)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS parts (
-    plan TEXT, round INTEGER, part INTEGER, bytes BLOB NOT NULL, checksum TEXT NOT NULL,
-    PRIMARY KEY (plan, round, part)
+    blob INTEGER, part INTEGER, bytes BLOB NOT NULL, checksum TEXT NOT NULL, PRIMARY KEY (blob, part)
 );
+CREATE TABLE IF NOT EXISTS evaluations (plan TEXT PRIMARY KEY, round INTEGER, kept INTEGER) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS releases (plan TEXT PRIMARY KEY, count INTEGER NOT NULL) WITHOUT ROWID;
 """
-Slot = Literal["accepted", "pending"]
+UNUSED = "DELETE FROM parts WHERE blob NOT IN (SELECT blob FROM states)"
+Slot = Literal["accepted", "pending", "received"]
+
+
+class PersonalStateError(PartitaError):
+    """The personal state cannot be read or written. The reason names places of the site, and stays there."""
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """What a site has: its own part and the shared one, after a round."""
+
+    round: int
+    own: Tensors
+    received: Tensors
 
 
 class PersonalStore:
-    """What one site keeps, by plan. One process at a time works with it; nobody but its user may read it."""
+    """What one site keeps, by plan. One process at a time writes to it; nobody but its user may read it."""
 
-    def __init__(self, folder: Path, key: Path | None = None) -> None:
+    def __init__(self, folder: Path, key: Path | None = None, *, write: bool = True) -> None:
         """`key` is a file of 32 bytes, with which states are encrypted."""
         self.folder = folder
         self._cipher = _Cipher(key) if key else None
+        self._lock: IO[str] | None = None
+        if write:
+            try:
+                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                self._lock = lock(folder)
+                # SQLite gives the files beside it the same mode.
+                os.close(os.open(folder / DATABASE, os.O_CREAT, 0o600))
+            except OSError as problem:
+                raise PartitaError(f"Cannot keep personal state in {folder}: {problem.strerror}.") from problem
+        elif not (folder / DATABASE).exists():
+            raise PartitaError(f"There is no personal state in {folder}: the site has not run yet.")
         try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._lock = lock(folder)
-            # SQLite gives the files beside it the same mode.
-            os.close(os.open(folder / DATABASE, os.O_CREAT, 0o600))
-        except OSError as problem:
-            raise PartitaError(f"Cannot keep personal state in {folder}: {problem.strerror}.") from problem
-        try:
-            self._connection = connect(folder, DATABASE, write=True)
-            with self._explained():
-                # What is replaced is overwritten: a personal part is not to be found in free pages.
-                self._connection.execute("PRAGMA secure_delete = ON")
-                self._connection.executescript(SCHEMA)
+            self._connection = connect(folder, DATABASE, write=write)
+            if write:
+                with self._explained():
+                    # What is replaced is overwritten: a personal part is not to be found in free pages.
+                    self._connection.execute("PRAGMA secure_delete = ON")
+                    self._connection.executescript(SCHEMA)
         except BaseException:
-            self._lock.close()
+            if self._lock:
+                self._lock.close()
             raise
 
     def close(self) -> None:
         self._connection.close()
-        self._lock.close()
+        if self._lock:
+            self._lock.close()
 
     def __enter__(self) -> "PersonalStore":
         return self
@@ -80,58 +104,126 @@ class PersonalStore:
             found = self._connection.execute("SELECT text FROM plans WHERE plan = ?", (plan,)).fetchone()
             return str(found[0]) if found else None
 
+    @property
+    def evaluated(self) -> list[str]:
+        """The hashes of plans of which the site has a whole model."""
+        with self._explained():
+            return [str(plan) for [plan] in self._connection.execute("SELECT plan FROM evaluations ORDER BY plan")]
+
     def settle(self, plan: str, kept: int) -> None:
         """The server has accepted the state of round `kept` and none after it: that one is the accepted one now."""
         with self._writing() as connection:
             rounds = self._rounds(plan)
             if rounds.get("pending") == kept:
                 connection.execute("DELETE FROM states WHERE plan = ? AND slot = 'accepted'", (plan,))
-                connection.execute("UPDATE states SET slot = 'accepted' WHERE plan = ?", (plan,))
+                connection.execute("UPDATE states SET slot = 'accepted' WHERE plan = ? AND slot = 'pending'", (plan,))
             elif rounds.get("accepted", 0) == kept:
                 connection.execute("DELETE FROM states WHERE plan = ? AND slot = 'pending'", (plan,))
             else:
                 raise self._out_of_step(rounds, kept)
-            connection.execute("DELETE FROM parts WHERE plan = ? AND round != ?", (plan, kept))
+            connection.execute(UNUSED)
 
     def own(self, plan: str, kept: int) -> Tensors:
         """The state after round `kept`, accepted or pending; before the first round there is none."""
         with self._explained():
             rounds = self._rounds(plan)
-            if kept not in rounds.values():
-                if kept == 0 and "accepted" not in rounds:
-                    return {}
-                raise self._out_of_step(rounds, kept)
-            found = self._connection.execute(
-                "SELECT part, bytes, checksum FROM parts WHERE plan = ? AND round = ? ORDER BY part", (plan, kept)
-            ).fetchall()
-            [count] = self._connection.execute(
-                "SELECT parts FROM states WHERE plan = ? AND round = ?", (plan, kept)
-            ).fetchone()
-            blob = joined(found, count, f"the state of round {kept}")
-            tensors = unpack(self._cipher.opened(blob, plan, kept) if self._cipher else blob)
-        # In memory of its own: where a tensor begins decides the last bits of sums.
-        return {name: tensor.clone() for name, tensor in tensors.items()}
+            for slot in ("pending", "accepted"):
+                if rounds.get(slot) == kept:
+                    return self._state(plan, slot)[1]
+        if kept == 0 and "accepted" not in rounds:
+            return {}
+        raise self._out_of_step(rounds, kept)
 
     def keep(self, plan: str, round: int, own: Tensors) -> None:
         """The state after a round, pending until the server says that it accepted it."""
-        blob = pack(own)
-        if self._cipher:
-            blob = self._cipher.sealed(blob, plan, round)
-        parts = [(plan, round, *part) for part in parts_of(blob)]
+        if self._rounds(plan).get("accepted", 0) >= round:
+            raise PartitaError(f"Round {round} is accepted already; its state is not replaced.")
+        self._put(plan, "pending", round, own)
+
+    def keep_received(self, plan: str, round: int, kept: int, received: Tensors) -> None:
+        """The shared part after a round, so that the site has its whole model when the server is gone.
+
+        It goes with the site's state after round `kept`.
+        """
+        self._put(plan, "received", round, received, kept)
+
+    def model(self, plan: str) -> Model | None:
+        """What the site had at the last evaluation; None before the first."""
+        with self._explained():
+            found = self._connection.execute("SELECT round, kept FROM evaluations WHERE plan = ?", (plan,)).fetchone()
+            if found is None:
+                return None
+            _, received = self._state(plan, "received")
+            rounds = self._rounds(plan)
+        round, kept = found
+        # A state of a later round may have replaced the one that was evaluated.
+        known = kept if kept in rounds.values() else max(rounds.values(), default=0)
+        return Model(round, self.own(plan, known), received)
+
+    def restore(self, plan: str, round: int) -> int:
+        """Let the last state that is here stand for that of a round which was lost; returns the round it is of."""
+        rounds = self._rounds(plan)
+        held = max(rounds.values(), default=0)
+        own = self.own(plan, held)
         with self._writing() as connection:
-            if self._rounds(plan).get("accepted", 0) >= round:
-                raise PartitaError(f"Round {round} is accepted already; its state is not replaced.")
+            connection.execute("DELETE FROM states WHERE plan = ? AND slot != 'received'", (plan,))
+            connection.execute(UNUSED)
+        self._put(plan, "accepted", round, own)
+        return held
+
+    def copy_to(self, path: Path) -> None:
+        """A whole copy, also while another process writes; nobody but its user may read it."""
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
+        except OSError as problem:
+            raise PartitaError(f"Cannot write {path}: {problem.strerror}.") from problem
+        with self._explained(), closing(sqlite3.connect(path)) as target:
+            self._connection.backup(target)
+
+    def add_release(self, plan: str) -> None:
+        """Count a release under differential privacy, before it leaves."""
+        with self._writing() as connection:
+            connection.execute("INSERT OR IGNORE INTO releases VALUES (?, 0)", (plan,))
+            connection.execute("UPDATE releases SET count = count + 1 WHERE plan = ?", (plan,))
+
+    @property
+    def releases(self) -> int:
+        """Of all plans together: they are about the same data."""
+        with self._explained():
+            return int(self._connection.execute("SELECT COALESCE(SUM(count), 0) FROM releases").fetchone()[0])
+
+    def _put(self, plan: str, slot: Slot, round: int, tensors: Tensors, kept: int | None = None) -> None:
+        blob = pack(tensors)
+        if self._cipher:
+            blob = self._cipher.sealed(blob, _place(plan, slot, round))
+        parts = list(parts_of(blob))
+        with self._writing() as connection:
+            [number] = connection.execute("SELECT COALESCE(MAX(blob), 0) + 1 FROM states").fetchone()
             connection.execute(
-                "DELETE FROM parts WHERE plan = ? AND round IN "
-                "(SELECT round FROM states WHERE plan = ? AND slot = 'pending')",
-                (plan, plan),
+                "INSERT OR REPLACE INTO states VALUES (?, ?, ?, ?, ?)", (plan, slot, round, number, len(parts))
             )
-            connection.executemany("INSERT INTO parts VALUES (?, ?, ?, ?, ?)", parts)
-            connection.execute("INSERT OR REPLACE INTO states VALUES (?, 'pending', ?, ?)", (plan, round, len(parts)))
+            connection.execute(UNUSED)
+            connection.executemany("INSERT INTO parts VALUES (?, ?, ?, ?)", [(number, *part) for part in parts])
+            if kept is not None:
+                connection.execute("INSERT OR REPLACE INTO evaluations VALUES (?, ?, ?)", (plan, round, kept))
+
+    def _state(self, plan: str, slot: Slot) -> tuple[int, Tensors]:
+        """Of a slot that holds something."""
+        round, number, count = self._connection.execute(
+            "SELECT round, blob, parts FROM states WHERE plan = ? AND slot = ?", (plan, slot)
+        ).fetchone()
+        found = self._connection.execute(
+            "SELECT part, bytes, checksum FROM parts WHERE blob = ? ORDER BY part", (number,)
+        ).fetchall()
+        blob = joined(found, count, f"the state of round {round}")
+        tensors = unpack(self._cipher.opened(blob, _place(plan, slot, round)) if self._cipher else blob)
+        # In memory of its own: where a tensor begins decides the last bits of sums.
+        return round, {name: tensor.clone() for name, tensor in tensors.items()}
 
     def _rounds(self, plan: str) -> dict[str, int]:
-        """The round of each slot that holds something."""
-        return dict(self._connection.execute("SELECT slot, round FROM states WHERE plan = ?", (plan,)).fetchall())
+        """The round of each slot of the personal part that holds something."""
+        query = "SELECT slot, round FROM states WHERE plan = ? AND slot != 'received'"
+        return dict(self._connection.execute(query, (plan,)).fetchall())
 
     def _out_of_step(self, rounds: dict[str, int], kept: int) -> PartitaError:
         held = " and ".join(f"round {number} ({slot})" for slot, number in sorted(rounds.items())) or "no round"
@@ -151,14 +243,19 @@ class PersonalStore:
         try:
             yield
         except sqlite3.OperationalError as problem:
-            raise PartitaError(
+            raise PersonalStateError(
                 f"The personal state in {self.folder} cannot be read or written: {problem}. Is the disk full? What was "
                 "accepted before is safe."
             ) from problem
         except (sqlite3.DatabaseError, SafetensorError, ValueError) as problem:
-            raise PartitaError(
+            raise PersonalStateError(
                 f"The personal state in {self.folder} is damaged: {problem}. Restore {DATABASE} from a copy."
             ) from problem
+
+
+def _place(plan: str, slot: Slot, round: int) -> bytes:
+    """What a state is of. A pending one becomes the accepted one as it is."""
+    return f"{plan} {'shared' if slot == 'received' else 'own'} {round}".encode()
 
 
 class _Cipher:
@@ -173,15 +270,15 @@ class _Cipher:
             raise PartitaError(f"The key {key} has {len(secret)} bytes. Make one: openssl rand -out {key} {KEY}")
         self._cipher: Any = optional("cryptography.hazmat.primitives.ciphers.aead", "partita[deploy]").AESGCM(secret)
 
-    def sealed(self, blob: bytes, plan: str, round: int) -> bytes:
+    def sealed(self, blob: bytes, place: bytes) -> bytes:
         nonce = os.urandom(NONCE)
-        sealed: bytes = self._cipher.encrypt(nonce, blob, f"{plan} {round}".encode())
+        sealed: bytes = self._cipher.encrypt(nonce, blob, place)
         return nonce + sealed
 
-    def opened(self, blob: bytes, plan: str, round: int) -> bytes:
+    def opened(self, blob: bytes, place: bytes) -> bytes:
         invalid: type[Exception] = optional("cryptography.exceptions", "partita[deploy]").InvalidTag
         try:
-            opened: bytes = self._cipher.decrypt(blob[:NONCE], blob[NONCE:], f"{plan} {round}".encode())
+            opened: bytes = self._cipher.decrypt(blob[:NONCE], blob[NONCE:], place)
         except invalid as problem:
-            raise ValueError(f"the key does not open the state of round {round}") from problem
+            raise ValueError("the key does not open a state") from problem
         return opened

@@ -16,6 +16,7 @@ from ..experiment.settings import build
 from ..models.mlp import mlp
 from ..parsing import parse_json
 from ..simulation.experiment import Experiment
+from .summable import weights_of_sum
 
 FORMAT = 1
 
@@ -58,9 +59,15 @@ class Plan:
     sites: tuple[str, ...]
     partita: str = field(default_factory=lambda: version("partita"))
     format: int = FORMAT
+    schema: str = ""
+    """The version of the schema that all sites' data must have, as their contracts say it."""
+    secure: bool = False
+    """Whether sites send updates with masks, of which the server learns the sum alone."""
 
     @classmethod
-    def of(cls, experiment: Experiment, sites: Sequence[str] | None = None) -> "Plan":
+    def of(
+        cls, experiment: Experiment, sites: Sequence[str] | None = None, *, schema: str = "", secure: bool = False
+    ) -> "Plan":
         """The plan of an experiment, whose clients are the sites unless others are named."""
         data = experiment.data
         _refuse(experiment)
@@ -73,7 +80,9 @@ class Plan:
             )
         names = tuple(sites or [data.name_of(at) for at in range(len(data))])
         _need_names(names)
-        return cls(settings, DataFacts.of(data), names)
+        if secure:
+            weights_of_sum(experiment.stages[-1].algorithm)
+        return cls(settings, DataFacts.of(data), names, schema=schema, secure=secure)
 
     @property
     def hash(self) -> str:

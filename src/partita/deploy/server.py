@@ -18,10 +18,12 @@ from ..simulation.jobs import ClientResult, Evaluate, Job, StayAway, Train
 from ..simulation.setup import Setup
 from ..simulation.traffic import traffic
 from ..tensors import Tensors
+from .journal import Note, no_note
 from .messages import Kind, Order, Reply
 from .plan import Plan
 from .remote import remote_federation
 from .replies import checked_records, checked_update, need_size
+from .secure_sum import summed
 
 RECEIPT = "receipt/round"
 KINDS: dict[type[Job], Kind] = {Train: "train", StayAway: "stay_away", Evaluate: "evaluate"}
@@ -48,26 +50,50 @@ class Limits:
     """How many updates a round needs at least."""
     norm: float | None = None
     """How far an update may be from what the site received, in the Euclidean norm."""
+    absent: float = 60.0
+    """Seconds after which a round goes on without a site that is not connected."""
 
     def __post_init__(self) -> None:
-        if not self.seconds > 0 or self.replies < 1 or (self.norm is not None and not self.norm > 0):
-            raise PartitaError(f"{self}: seconds and norm must be above 0, replies at least 1.")
+        above = (self.seconds, self.absent, 1.0 if self.norm is None else self.norm)
+        if self.replies < 1 or not all(each > 0 for each in above):
+            raise PartitaError(f"{self}: seconds, absent and norm must be above 0, replies at least 1.")
 
 
-def introduced(plan: Plan, exchange: Exchange, limits: Limits) -> Federation:
-    """The sites of a plan, as they introduce themselves; one that refuses is an error with its reason."""
+def introduced(
+    plan: Plan,
+    exchange: Exchange,
+    limits: Limits,
+    note: Note = no_note,
+    known: Mapping[str, Mapping[str, int]] | None = None,
+) -> Federation:
+    """The sites of a plan, as they introduce themselves; one that refuses is an error with its reason.
+
+    Where a run is continued, what sites said then is `known`, and it goes on without those that are not there now.
+    """
     order = Order("introduce", plan.text).write()
-    said: dict[int, Mapping[str, int]] = {}
+    said = {number: known[name] for number, name in enumerate(plan.sites) if known and name in known}
+    note("asked", kind="introduce", sites=dict.fromkeys(plan.sites, len(order)), seconds=limits.seconds)
     for number, message in exchange(dict.fromkeys(range(len(plan.sites)), order), limits.seconds):
-        if isinstance(message, PartitaError):
-            raise PartitaError(f"Site {plan.sites[number]} cannot be asked: {message}.")
-        reply = Reply.read(message)
-        if reply.refused:
-            raise PartitaError(f"Site {plan.sites[number]} refuses the plan: {reply.refused}")
-        if reply.kind != "introduce" or reply.plan != plan.hash:
-            raise PartitaError(f"Site {plan.sites[number]} answers for another plan.")
-        said[number] = reply.facts
+        if isinstance(message, bytes):
+            note("answered", site=plan.sites[number], bytes=len(message))
+        try:
+            said[number] = _introduction(plan, message)
+        except PartitaError as problem:
+            note("left out", site=plan.sites[number], round=0, reason=str(problem))
+            if number not in said:
+                raise PartitaError(f"Site {plan.sites[number]} cannot take part: {problem}") from None
     return remote_federation(plan, said)
+
+
+def _introduction(plan: Plan, message: bytes | PartitaError) -> Mapping[str, int]:
+    if isinstance(message, PartitaError):
+        raise message
+    reply = Reply.read(message)
+    if reply.refused:
+        raise PartitaError(f"it refuses the plan: {reply.refused}")
+    if reply.kind != "introduce" or reply.plan != plan.hash:
+        raise PartitaError("it answers for another plan.")
+    return reply.facts
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +104,7 @@ class Sites:
     exchange: Exchange
     limits: Limits = Limits()
     on_rejection: Callable[[Rejection], None] = lambda rejection: None
+    note: Note = no_note
 
     @contextmanager
     def open(self, setup: Setup) -> Iterator[CarryOut]:
@@ -86,7 +113,7 @@ class Sites:
         def carry_out(jobs: Iterable[Job], state: Tensors) -> Generator[ClientResult, None, None]:
             yield from self._carry_out(setup, jobs, told)
 
-        yield carry_out
+        yield summed(self, setup, carry_out, _singles) if self.plan.secure else carry_out
 
     def _carry_out(
         self, setup: Setup, jobs: Iterable[Job], told: dict[int, str]
@@ -98,12 +125,16 @@ class Sites:
             number: replace(order.message(self.plan.hash, training), rejected=told.pop(number, "")).write()
             for number, order in asked.items()
         }
+        self._note_asked(asked, messages)
         accepted, left, end = 0, set(asked), time.monotonic() + self.limits.seconds
         for number, message in self.exchange(messages, self.limits.seconds) if messages else ():
             if number not in left or time.monotonic() > end:
                 # Late, or answered before: the site is told by what it is asked to go on from.
+                self.note("ignored", site=self.plan.sites[number], reason="late, or answered before")
                 continue
             left.discard(number)
+            if isinstance(message, bytes):
+                self.note("answered", site=self.plan.sites[number], bytes=len(message))
             if isinstance(message, PartitaError):
                 yield self._rejected(setup, number, asked[number], str(message))
                 continue
@@ -118,16 +149,24 @@ class Sites:
         for number in sorted(left):
             yield self._rejected(setup, number, asked[number], f"no reply within {self.limits.seconds:g} s")
         if training and accepted < self.limits.replies:
-            [round] = {order.job.moment.round + 1 for order in asked.values()}
+            [round] = {order.round for order in asked.values()}
             raise PartitaError(
                 f"Round {round}: {accepted} of {training} sites sent an update that could be used, and at least "
                 f"{self.limits.replies} must. Nothing is lost: resume the run when they are back."
             )
 
+    def _note_asked(self, asked: Mapping[int, "SingleOrder"], messages: Mapping[int, bytes]) -> None:
+        for kind in KINDS:
+            sites = {self.plan.sites[at]: len(messages[at]) for at, each in asked.items() if type(each.job) is kind}
+            if sites:
+                [round] = {order.round for order in asked.values()}
+                self.note("asked", kind=KINDS[kind], round=round, sites=sites, seconds=self.limits.seconds)
+
     def _rejected(self, setup: Setup, number: int, order: "SingleOrder", reason: str) -> ClientResult:
         """Nothing but why the site is left out, if the plan allows that; else the run stops."""
-        site, round = self.plan.sites[number], order.job.moment.round + 1
+        site, round = self.plan.sites[number], order.round
         self.on_rejection(Rejection(site, round, reason))
+        self.note("left out", site=site, round=round, reason=reason)
         if setup.experiment.on_sick_client == "stop":
             raise PartitaError(
                 f"Round {round}: the reply of site {site} cannot be used: {reason}. To go on without it, make the plan "
@@ -144,6 +183,11 @@ class SingleOrder:
     job: Job
     received: Tensors
     kept: int
+
+    @property
+    def round(self) -> int:
+        """Counted from 1; models are evaluated as they are before the next."""
+        return self.job.moment.round + (not isinstance(self.job, Evaluate))
 
     def message(self, plan: str, taking_part: int) -> Order:
         return Order(
@@ -174,6 +218,11 @@ class SingleOrder:
         update = checked_update(reply, setup, client, norm)
         records = checked_records(reply, self.number, job.moment.round + 1)
         return ClientResult(self.number, receipt, update, traffic(client, update), records)
+
+
+def _singles(jobs: Iterable[Job]) -> Iterator[SingleOrder]:
+    for job in jobs:
+        yield from _single(job)
 
 
 def _single(job: Job) -> Iterator[SingleOrder]:

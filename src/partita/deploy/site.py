@@ -2,10 +2,12 @@
 
 import hashlib
 import traceback
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import torch
 
+from ..core.algorithm import shared_names
+from ..core.soundness import finite
 from ..data.federation import Federation
 from ..data.split import ROLES
 from ..errors import DivergedError, PartitaError
@@ -14,12 +16,12 @@ from ..simulation.checks import check_clients, check_data, check_evaluation
 from ..simulation.executors.inline import one_thread
 from ..simulation.jobs import ClientResult, Evaluate, Job, StayAway, Train
 from ..simulation.setup import Setup
-from ..tensors import Tensors
-from .audit import AuditLog
+from .audit import AuditLog, LogError
 from .gate import Gate
 from .messages import Kind, Order, Reply, packed_update
-from .personal import PersonalStore
+from .personal import PersonalStateError, PersonalStore
 from .plan import Plan
+from .secure_site import SecureRounds, without_secure
 
 JOBS: dict[Kind, type[Job]] = {"train": Train, "stay_away": StayAway, "evaluate": Evaluate}
 
@@ -51,9 +53,17 @@ class Site:
         gate.contract.need(data)
         self.name, self._data, self._store, self._gate, self._log = name, data, store, gate, log
         self._setups: dict[str, tuple[int, Setup]] = {}
+        self._secure = SecureRounds()
 
     def answer(self, message: bytes) -> bytes:
         """The reply to an order. What cannot be done is answered with the reason, without a word on data."""
+        try:
+            return self._answer(message)
+        except LogError:
+            # What cannot be told later is not done, and does not leave.
+            return Reply("introduce", "", refused="the site cannot write its audit log, so nothing leaves it").write()
+
+    def _answer(self, message: bytes) -> bytes:
         kind: Kind = "introduce"
         plan, round = "", 0
         self._log.add("arrived", bytes=len(message), sha256=hashlib.sha256(message).hexdigest())
@@ -62,6 +72,11 @@ class Site:
             kind, plan, round = order.kind, "" if order.kind == "introduce" else order.plan, order.round
             with one_thread():
                 reply = self._introduce(order) if kind == "introduce" else self._work(order)
+        except LogError:
+            raise
+        except PersonalStateError as problem:
+            self._log.add("failed", reason=str(problem))
+            reply = Reply(kind, plan, round, refused="the site cannot read or write its personal state")
         except PartitaError as problem:
             reply = Reply(kind, plan, round, refused=str(problem))
         except Exception as problem:
@@ -73,7 +88,7 @@ class Site:
             kind=kind,
             plan=reply.plan,
             round=round + 1,
-            **({"reason": reply.refused} if reply.refused else {"tensors": sorted(reply.sent)}),
+            **({"reason": reply.refused} if reply.refused else _said(reply)),
             bytes=len(leaving),
             sha256=hashlib.sha256(leaving).hexdigest(),
         )
@@ -89,30 +104,77 @@ class Site:
         return Reply("introduce", plan.hash, facts=facts)
 
     def _work(self, order: Order) -> Reply:
-        number, setup = self._setup(order.plan)
+        plan, number, setup = self._setup(order.plan)
         if order.rejected:
             self._log.add("rejected", round=order.round + 1, reason=order.rejected)
+        if order.kind in ("keys", "shares", "unmask"):
+            self._need_secure(plan, order)
+            return self._secure.answer(order, number, self._gate.policy.least_sites)
+        bare = without_secure(order.received)
+        if order.kind == "train" and plan.secure:
+            self._need_secure(plan, order)
+            self._secure.need_keys(order)
+        elif len(bare) < len(order.received):
+            raise PartitaError("An order with parts of a secure sum, which this plan or order has none of.")
+        secured, order = order, replace(order, received=bare)
         if order.kind != "evaluate":
             self._gate.need_round(order.taking_part)
             if not order.kept <= order.round < setup.stage.rounds:
                 raise PartitaError(f"An order for round {order.round + 1} after round {order.kept} was accepted.")
             self._store.settle(order.plan, order.kept)
-        _need_fitting(order.received, setup.algorithm.expand(setup.without_data(number, setup.moment(order.round))))
+        self._need_received(order, setup, number)
+        leaving = self._gate.leaving
         own = self._store.own(order.plan, order.kept)
-        options = {"evaluated": order.evaluated} if order.kind == "train" else {}
+        if order.kind == "evaluate":
+            self._store.keep_received(order.plan, order.round, order.kept, order.received)
+            if not leaving.with_metrics:
+                return Reply(order.kind, order.plan, order.round)
+        if order.kind == "train" and leaving.privacy:
+            leaving.privacy.need_budget(self._store.releases)
+        options = {"evaluated": order.evaluated and leaving.with_metrics} if order.kind == "train" else {}
         job = JOBS[order.kind]([number], [own], [order.received], setup.moment(order.round), **options)
         [result] = job.run(setup)
         if result.problem:
             raise DivergedError(result.problem)
-        if result.update:
+        update = result.update
+        if update:
             before = setup.algorithm.expand(setup.without_data(number, job.moment)) | order.received
-            self._gate.leaving.need(result.update, before)
+            if leaving.privacy:
+                update = leaving.privacy.released(update, before, setup.tasks[number].network.buffers)
+            leaving.need(update, before)
         if result.own is not None:
             # Written before the reply leaves: what the server accepts, the site has.
             self._store.keep(order.plan, order.round + 1, result.own)
-        return _reply(order, result)
+        if update and leaving.privacy:
+            self._store.add_release(order.plan)
+        reply = _reply(order, replace(result, update=update))
+        if update and plan.secure:
+            return replace(reply, sent=self._secure.masked(secured, update, before, setup))
+        return reply
 
-    def _setup(self, hash: str) -> tuple[int, Setup]:
+    def _need_secure(self, plan: Plan, order: Order) -> None:
+        """What a site that hides in a sum insists on."""
+        if not plan.secure:
+            raise PartitaError("An order for a secure sum, and the plan is not secure.")
+        self._gate.need_round(order.taking_part)
+
+    def _need_received(self, order: Order, setup: Setup, number: int) -> None:
+        """What the server sends can be trained on, and replaces nothing of the personal part."""
+        client = setup.without_data(number, setup.moment(order.round))
+        known = setup.algorithm.expand(client)
+        shared = shared_names(setup.algorithm, client.task, known | order.received)
+        for name, tensor in order.received.items():
+            if name in known and name not in shared:
+                raise PartitaError(f"The server sends {name}, which is personal at this site.")
+            if name in known and (tensor.shape, tensor.dtype) != (known[name].shape, known[name].dtype):
+                raise PartitaError(
+                    f"The server sends {name} as {tensor.dtype} of the shape {list(tensor.shape)}, and it is "
+                    f"{known[name].dtype} of {list(known[name].shape)} here."
+                )
+            if tensor.is_floating_point() and not finite(tensor):
+                raise PartitaError(f"The server sends {name} with values that are not finite.")
+
+    def _setup(self, hash: str) -> tuple[Plan, int, Setup]:
         """Of a plan that was introduced, before this process began perhaps, and is approved still."""
         text = self._store.plan(hash)
         if text is None:
@@ -120,19 +182,24 @@ class Site:
         plan = Plan.read(text)
         self._gate.need_plan(plan)
         self._prepared(plan)
-        return self._setups[plan.hash]
+        return plan, *self._setups[plan.hash]
 
     def _prepared(self, plan: Plan) -> None:
         """The network and the data of this site, ready for a plan."""
         if plan.hash in self._setups:
             return
-        number = plan.number_of(self.name)
-        experiment = plan.experiment_on(_placed(self._data, plan, number))
-        setup = Setup.of(experiment, experiment.stages[-1], {})
-        check_clients(self._data)
-        check_data(setup.algorithm, setup.tasks[number], self._data, experiment.batching)
-        check_evaluation(self._data, setup.tasks[number], experiment.evaluation_batch)
-        self._setups[plan.hash] = number, setup
+        self._setups[plan.hash] = setup_at(plan, self.name, self._data)
+
+
+def setup_at(plan: Plan, site: str, data: Federation) -> tuple[int, Setup]:
+    """The number of a site in a plan, and all that it needs to work on its data."""
+    number = plan.number_of(site)
+    experiment = plan.experiment_on(_placed(data, plan, number))
+    setup = Setup.of(experiment, experiment.stages[-1], {})
+    check_clients(data)
+    check_data(setup.algorithm, setup.tasks[number], data, experiment.batching)
+    check_evaluation(data, setup.tasks[number], experiment.evaluation_batch)
+    return number, setup
 
 
 def _placed(data: Federation, plan: Plan, number: int) -> Federation:
@@ -152,17 +219,6 @@ def _placed(data: Federation, plan: Plan, number: int) -> Federation:
     )
 
 
-def _need_fitting(received: Tensors, known: Tensors) -> None:
-    """Refuse tensors that are of another shape or type than those of the network and the method."""
-    for name in received.keys() & known.keys():
-        found, expected = received[name], known[name]
-        if (found.shape, found.dtype) != (expected.shape, expected.dtype):
-            raise PartitaError(
-                f"An order that brings {name} as {list(found.shape)} of type {found.dtype}; it must be "
-                f"{list(expected.shape)} of type {expected.dtype}."
-            )
-
-
 def _reply(order: Order, result: ClientResult) -> Reply:
     records = tuple(_numbers(record) for record in result.records)
     update = result.update
@@ -178,6 +234,13 @@ def _reply(order: Order, result: ClientResult) -> Reply:
         weight=update.weight,
         sent=packed_update(update),
     )
+
+
+def _said(reply: Reply) -> dict[str, object]:
+    """What a reply tells: names of tensors, metrics, and numbers of samples."""
+    metrics = [list(each) for each in reply.records]
+    told = {"tensors": sorted(reply.sent), "metrics": metrics, "facts": dict(reply.facts)}
+    return {key: value for key, value in told.items() if value or key == "tensors"}
 
 
 def _numbers(record: Record) -> tuple[object, ...]:

@@ -74,9 +74,13 @@ class SuperLink:
             (Path(place) / "pyproject.toml").write_text(APP.format(version=version("partita")), encoding="utf-8")
             self._ask("run", place, "partita", "-c", f"socket='{socket}'")
 
-    def register(self, public_key: Path, site: str) -> None:
-        """Let a site in under its name, with the key whose public half is in a file."""
-        self._ask("supernode", "register", str(public_key), "partita", "--name", site)
+    def register(self, public_key: Path, site: str) -> int:
+        """Let a site in under its name, with the key whose public half is in a file; returns Flower's number for it."""
+        return int(self._ask("supernode", "register", str(public_key), "partita", "--name", site)["node-id"])
+
+    def unregister(self, node: int) -> None:
+        """Let a site in no more, by Flower's number for it."""
+        self._ask("supernode", "unregister", str(node), "partita")
 
     def _ask(self, *arguments: str) -> Mapping[str, Any]:
         with TemporaryDirectory() as home:
@@ -96,6 +100,11 @@ class SuperLink:
                 raise PartitaError(f"The SuperLink at {self.address} does not answer.") from None
         answer = _json(done.stdout)
         if answer is None or not answer.get("success"):
+            if "SuperLink is unavailable" in done.stdout + done.stderr:
+                raise PartitaError(
+                    f"The SuperLink at {self.address} cannot be reached, or its certificate was not signed by that of "
+                    f"{self.certificate}. Start it with: partita federate superlink FOLDER"
+                )
             reason = (answer or {}).get("error-message") or (done.stderr or done.stdout).strip()[-500:]
             raise PartitaError(f"The SuperLink at {self.address} did not do what was asked: {' '.join(reason.split())}")
         return answer

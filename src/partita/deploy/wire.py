@@ -1,9 +1,10 @@
-"""How does a message get to the resident site on the same machine? Over a Unix socket that its user alone can open.
+"""How does a message get to the resident site on the same machine? Over a Unix socket of its user, or of a group.
 
 Whoever asks needs nothing of torch: the process that brings a message may live for that message alone.
 """
 
 import os
+import shutil
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -40,8 +41,8 @@ def connected(path: Path) -> socket.socket:
 
 
 @contextmanager
-def listening(path: Path) -> Iterator[socket.socket]:
-    """A socket for `serve`; a path on which another site listens is refused."""
+def listening(path: Path, group: str | None = None) -> Iterator[socket.socket]:
+    """A socket for `serve`; a path on which another site listens is refused. A `group` of users may open it too."""
     with suppress(OSError), closing(socket.socket(socket.AF_UNIX)) as other:
         other.connect(str(path))
         raise PartitaError(f"Another process listens at {path}. End it first.")
@@ -56,11 +57,24 @@ def listening(path: Path) -> Iterator[socket.socket]:
             ) from problem
         finally:
             os.umask(before)
+        if group is not None:
+            _open_to(group, path)
         listener.listen(8)
         try:
             yield listener
         finally:
             path.unlink(missing_ok=True)
+
+
+def _open_to(group: str, path: Path) -> None:
+    try:
+        shutil.chown(path, group=group)
+        path.chmod(0o660)
+    except (LookupError, OSError) as problem:
+        path.unlink(missing_ok=True)
+        raise PartitaError(
+            f"Cannot open {path} to the group {group!r} ({problem}). It must exist, and the site's user be in it."
+        ) from problem
 
 
 def serve(listener: socket.socket, answer: Callable[[bytes], bytes]) -> None:

@@ -11,8 +11,21 @@ from torch import Tensor, fx, nn
 from torch.nn import functional as F
 
 from ..core.buffers import Snapshot
-from .eligibility import known_layer, plain_container, state_of
-from .layers import BatchNorm, Convolution, Flatten, Gradients, Layer, Linear, MaxPool, MeanOfWords, ReLU, Weighted
+from .eligibility import kind_of, known_layer, plain_container, state_of
+from .layers import (
+    BatchNorm,
+    Convolution,
+    Flatten,
+    Gradients,
+    Layer,
+    Linear,
+    MaxPool,
+    Mean,
+    MeanOfWords,
+    OverTime,
+    ReLU,
+    Weighted,
+)
 
 
 @dataclass(frozen=True)
@@ -24,8 +37,7 @@ class Chain:
         for layer in self.layers:
             if layer.takes is not None and dimensions != layer.takes:
                 return False
-            if isinstance(layer, Flatten):
-                dimensions = min(dimensions, 2)
+            dimensions = layer.gives(dimensions)
         return dimensions == 2
 
     def first_trained(self) -> int:
@@ -84,6 +96,9 @@ def _traced(module: nn.Module, state: Hashable) -> list[Layer]:
 class _Tracer(fx.Tracer):
     """Refuse what a traced graph does not show: contexts that change autograd or number types."""
 
+    def is_leaf_module(self, part: nn.Module, place: str) -> bool:
+        return known_layer(part) or super().is_leaf_module(part, place)
+
     def create_node(self, *arguments: Any, **named: Any) -> fx.Node:
         if not torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
             raise fx.proxy.TraceError("a context of its own")
@@ -106,15 +121,20 @@ def _layers(module: nn.Module) -> list[Layer]:
     layers: list[Layer] = []
     while inner:
         node, *inner = inner
-        if inner and node.op == "call_module" and type(parts[node.target]) is nn.Embedding:
+        if inner and node.op == "call_module" and kind_of(parts[node.target]) is nn.Embedding:
             layer = _mean_of_words(parts[node.target], inner.pop(0))
         else:
             layer = _of_module(parts[node.target]) if node.op == "call_module" else _of_function(node)
         if layer is None:
             return []
         layers.append(layer)
-    weights = [weight for layer in layers if isinstance(layer, Weighted) for weight in layer.module.parameters()]
+    weights = [weight for layer in layers for weight in _weights(layer)]
     return layers if len(set(weights)) == len(weights) else []
+
+
+def _weights(layer: Layer) -> list[nn.Parameter]:
+    inner = _inner(layer)
+    return list(inner.module.parameters()) if isinstance(inner, Weighted) else []
 
 
 _SIZES = ("stride", "padding")
@@ -126,15 +146,17 @@ _POOLING = {
     "ceil_mode": False,
     "return_indices": False,
 }
-"""The arguments of `max_pool2d` in their order, with their defaults."""
+"""The arguments of `max_pool1d` and `max_pool2d` in their order, with their defaults."""
+_MEANS = (((2, 3),), 4), ((2,), 3)
+"""Arguments of `mean`, and the dimensions of what is then averaged over all its places."""
 
 
 def _of_module(part: Any) -> Layer | None:
     if not known_layer(part):
         return None
-    kind = type(part)
-    if kind is nn.Conv2d and part.padding_mode == "zeros" and not isinstance(part.padding, str):
-        return Convolution(part)
+    kind = kind_of(part)
+    if kind in (nn.Conv1d, nn.Conv2d) and part.padding_mode == "zeros" and not isinstance(part.padding, str):
+        return Convolution(part) if kind is nn.Conv2d else OverTime(Convolution(part))
     if kind is nn.BatchNorm2d and part.affine and part.momentum is not None:
         # Statistics that a layer has but does not track are used in evaluation alone.
         return BatchNorm(part) if part.track_running_stats == (part.running_mean is not None) else None
@@ -144,24 +166,34 @@ def _of_module(part: Any) -> Layer | None:
         return ReLU()
     if kind is nn.Flatten and (part.start_dim, part.end_dim) == (1, -1):
         return Flatten()
-    if kind is nn.MaxPool2d and part.dilation == 1 and not part.ceil_mode and not part.return_indices:
-        return MaxPool(_pair(part.kernel_size), _pair(part.stride), _pair(part.padding))
+    if kind in (nn.MaxPool1d, nn.MaxPool2d) and part.dilation == 1 and not part.ceil_mode and not part.return_indices:
+        return _pooling(kind is nn.MaxPool1d, part.kernel_size, part.stride, part.padding)
     return None
+
+
+def _pooling(over_time: bool, size: Any, stride: Any, padding: Any) -> Layer:
+    if not over_time:
+        return MaxPool(_pair(size), _pair(stride), _pair(padding))
+    length, step, around = (each if isinstance(each, int) else each[0] for each in (size, stride, padding))
+    return OverTime(MaxPool((1, length), (1, step), (0, around)))
 
 
 def _of_function(node: fx.Node) -> Layer | None:
     rest, named = node.args[1:], node.kwargs
+    if node.op == "call_method" and node.target == "mean" and not named:
+        return next((Mean(dimensions) for arguments, dimensions in _MEANS if rest == arguments), None)
     if node.op != "call_function":
         return None
     if node.target in (F.relu, torch.relu) and not rest and not (named.keys() - {"inplace"}):
         return ReLU()
     if node.target is torch.flatten and rest == (1,) and not named:
         return Flatten()
-    if node.target is F.max_pool2d:
+    if node.target in (F.max_pool1d, F.max_pool2d):
         given: dict[str, Any] = dict(zip(_POOLING, rest, strict=False)) | dict(named)
         if all(given[name] == _POOLING.get(name, ()) for name in given if name not in ("kernel_size", *_SIZES)):
             size = given["kernel_size"]
-            return MaxPool(_pair(size), _pair(given.get("stride") or size), _pair(given.get("padding", 0)))
+            stride, padding = given.get("stride") or size, given.get("padding", 0)
+            return _pooling(node.target is F.max_pool1d, size, stride, padding)
     return None
 
 
@@ -175,18 +207,27 @@ def _cheaper(layers: Sequence[Layer]) -> list[Layer]:
     """Pooling before ReLU, where the largest number and its gradient are the same, and with the convolution before."""
     ordered: list[Layer] = []
     for layer in layers:
-        after = [ordered.pop()] if isinstance(layer, MaxPool) and ordered and isinstance(ordered[-1], ReLU) else []
-        last = ordered[-1] if ordered else None
-        if isinstance(layer, MaxPool) and isinstance(last, Convolution) and last.pool is None:
-            ordered[-1] = Convolution(last.module, layer)
+        pool, over_time = _inner(layer), isinstance(layer, OverTime)
+        if not isinstance(pool, MaxPool):
+            ordered.append(layer)
+            continue
+        after = [ordered.pop()] if ordered and isinstance(ordered[-1], ReLU) else []
+        last = _inner(ordered[-1]) if ordered and isinstance(ordered[-1], OverTime) == over_time else None
+        if isinstance(last, Convolution) and last.pool is None:
+            both = Convolution(last.module, pool)
+            ordered[-1] = OverTime(both) if over_time else both
         else:
             ordered.append(layer)
         ordered += after
     return [
-        ReLU(in_place=True) if isinstance(layer, ReLU) and isinstance(before, Weighted | MaxPool) else layer
+        ReLU(in_place=True) if isinstance(layer, ReLU) and isinstance(_inner(before), Weighted | MaxPool) else layer
         for before, layer in pairwise([None, *ordered])
         if layer
     ]
+
+
+def _inner(layer: Layer | None) -> Layer | None:
+    return layer.of if isinstance(layer, OverTime) else layer
 
 
 def _pair(value: Any) -> tuple[int, int]:

@@ -20,26 +20,33 @@ _GLOBAL_HOOKS = [
     hooks for name, hooks in vars(torch_module).items() if name.startswith("_global_") and isinstance(hooks, dict)
 ]
 
+_CONVOLUTION = {
+    "in_channels",
+    "out_channels",
+    "kernel_size",
+    "stride",
+    "padding",
+    "dilation",
+    "transposed",
+    "output_padding",
+    "groups",
+    "padding_mode",
+    "_reversed_padding_repeated_twice",
+}
+_POOLING = {"kernel_size", "stride", "padding", "dilation", "return_indices", "ceil_mode"}
+_BEFORE_USE = {"__init__", "reset_parameters", *vars(type("Empty", (), {"__annotations__": {}}))}
+"""What a class may define without an effect on calling its modules."""
+
 PARAMETERS: tuple[type[Tensor], ...] = (nn.Parameter,)
 LAYERS: Mapping[type[nn.Module], set[str]] = {
     nn.Linear: {"in_features", "out_features"},
-    nn.Conv2d: {
-        "in_channels",
-        "out_channels",
-        "kernel_size",
-        "stride",
-        "padding",
-        "dilation",
-        "transposed",
-        "output_padding",
-        "groups",
-        "padding_mode",
-        "_reversed_padding_repeated_twice",
-    },
+    nn.Conv1d: _CONVOLUTION,
+    nn.Conv2d: _CONVOLUTION,
     nn.BatchNorm2d: {"num_features", "eps", "momentum", "affine", "track_running_stats"},
     nn.ReLU: {"inplace"},
     nn.Flatten: {"start_dim", "end_dim"},
-    nn.MaxPool2d: {"kernel_size", "stride", "padding", "dilation", "return_indices", "ceil_mode"},
+    nn.MaxPool1d: _POOLING,
+    nn.MaxPool2d: _POOLING,
     nn.Embedding: {
         "num_embeddings",
         "embedding_dim",
@@ -99,12 +106,22 @@ def plain_modules(module: nn.Module) -> bool:
     return not any(_GLOBAL_HOOKS) and not _autocast(module) and all(map(_plain, module.modules()))
 
 
+def kind_of(part: nn.Module) -> type[nn.Module] | None:
+    """The known class that a layer is of. A class derived from it may say how weights are drawn, and no more."""
+    for kind in type(part).__mro__:
+        if kind in LAYERS:
+            return kind
+        if vars(kind).keys() - _BEFORE_USE:
+            return None
+    return None
+
+
 def known_layer(part: nn.Module) -> bool:
     """Whether a module is a layer that shortcuts know, with nothing added to it."""
-    attributes = LAYERS.get(type(part))
+    kind = kind_of(part)
     return (
-        attributes is not None
-        and vars(part).keys() - _FRESH.keys() == attributes
+        kind is not None
+        and vars(part).keys() - _FRESH.keys() == LAYERS[kind]
         and _plain(part)
         and plain_parameters(part)
         and not part._modules

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-LARGE = 1 << 18
-"""From this number of weights on, a small batch is multiplied faster from the other side."""
+from .kernels import linear
 
 
 class Gradients(Protocol):
@@ -17,7 +16,7 @@ class Gradients(Protocol):
     def __call__(self, parameter: nn.Parameter, gradient: Tensor) -> None: ...
 
     def outer(self, parameter: nn.Parameter, left: Tensor, right: Tensor) -> None:
-        """The gradient is left' right, which need not be written down."""
+        """The gradient is left' right; the product need not be stored."""
 
     def rows(self, parameter: nn.Parameter, rows: Tensor, gradient: Tensor) -> None:
         """The gradient of some rows, which may come up several times."""
@@ -27,6 +26,9 @@ class Layer(Protocol):
     @property
     def takes(self) -> int | None:
         """How many dimensions its inputs have; None if any number will do."""
+
+    def gives(self, dimensions: int) -> int:
+        """How many dimensions its outputs have."""
 
     @property
     def trained(self) -> bool: ...
@@ -46,12 +48,18 @@ class Weighted:
     def trained(self) -> bool:
         return any(parameter.requires_grad for parameter in self.module.parameters())
 
+    def gives(self, dimensions: int) -> int:
+        return dimensions
+
 
 @dataclass(frozen=True)
 class _Plain:
     @property
     def trained(self) -> bool:
         return False
+
+    def gives(self, dimensions: int) -> int:
+        return dimensions
 
 
 @dataclass(frozen=True)
@@ -77,10 +85,15 @@ class MaxPool(_Plain):
 class Convolution(Weighted):
     takes: ClassVar[int | None] = 4
     pool: MaxPool | None = None
-    """What follows at once. Every number's gradient goes to one place, so a bias has the sum of few for that of all."""
+    """The pooling that follows. Each of its gradients goes to one input, so a bias gradient is a sum of few values."""
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Any]:
-        maps = self.module(inputs)
+        part = self.module
+        if part.weight.dim() == 4:
+            maps = part(inputs)
+        else:
+            stride, padding, dilation = self._geometry
+            maps = torch.conv2d(inputs, self._weight, part.bias, stride, padding, dilation, part.groups)
         if self.pool is None:
             return maps, (inputs, None)
         answer, pooled = self.pool.forward(maps)
@@ -95,20 +108,32 @@ class Convolution(Weighted):
         before, change, _ = torch.ops.aten.convolution_backward(
             gradient,
             inputs,
-            part.weight,
+            self._weight,
             None,
-            part.stride,
-            part.padding,
-            part.dilation,
+            *self._geometry,
             False,
             [0, 0],
             part.groups,
             [needed, part.weight.requires_grad, False],
         )
         if part.weight.requires_grad:
-            take(part.weight, change)
+            take(part.weight, change if part.weight.dim() == 4 else change.squeeze(2))
         answer: Tensor = before
         return answer
+
+    @property
+    def _weight(self) -> Tensor:
+        """That of a convolution over time, as one of images of one row."""
+        weight: Tensor = self.module.weight
+        return weight if weight.dim() == 4 else weight.unsqueeze(2)
+
+    @property
+    def _geometry(self) -> tuple[tuple[int, ...], ...]:
+        """Stride, padding and dilation."""
+        part = self.module
+        if part.weight.dim() == 4:
+            return part.stride, part.padding, part.dilation
+        return (1, *part.stride), (0, *part.padding), (1, *part.dilation)
 
 
 class BatchNorm(Weighted):
@@ -143,14 +168,11 @@ class Linear(Weighted):
     takes: ClassVar[int | None] = 2
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Any]:
-        weight, bias = self.module.weight, self.module.bias
-        if weight.numel() >= LARGE and len(inputs) < 32 and bias is not None:
-            return torch.mm(weight, inputs.t()).t().add_(bias), inputs
-        return F.linear(inputs, weight, bias), inputs
+        return linear(inputs, self.module.weight, self.module.bias), inputs
 
     def backward(self, gradient: Tensor, kept: Any, needed: bool, take: Gradients) -> Tensor:
         part = self.module
-        before = gradient @ part.weight if needed else gradient
+        before = linear(gradient, part.weight.t()) if needed else gradient
         if part.weight.requires_grad:
             take.outer(part.weight, gradient, kept)
         if part.bias is not None and part.bias.requires_grad:
@@ -194,6 +216,9 @@ class ReLU(_Plain):
 class Flatten(_Plain):
     takes: ClassVar[int | None] = None
 
+    def gives(self, dimensions: int) -> int:
+        return min(dimensions, 2)
+
     def forward(self, inputs: Tensor) -> tuple[Tensor, Any]:
         return inputs.reshape(len(inputs), -1), inputs
 
@@ -201,3 +226,45 @@ class Flatten(_Plain):
         before = gradient.view(kept.shape)
         last = kept.dim() == 4 and kept.is_contiguous(memory_format=torch.channels_last)
         return before.contiguous(memory_format=torch.channels_last) if last else before
+
+
+@dataclass(frozen=True)
+class Mean(_Plain):
+    """The mean over all places of an image or over all moments of a sequence."""
+
+    takes: int
+
+    def gives(self, dimensions: int) -> int:
+        return 2
+
+    def forward(self, inputs: Tensor) -> tuple[Tensor, Any]:
+        return inputs.mean(tuple(range(2, inputs.dim()))), inputs
+
+    def backward(self, gradient: Tensor, kept: Any, needed: bool, take: Gradients) -> Tensor:
+        share = gradient / (kept.numel() // gradient.numel())
+        return torch.empty_like(kept).copy_(share.view(*share.shape, *[1] * (kept.dim() - 2)))
+
+
+@dataclass(frozen=True)
+class OverTime:
+    """A convolution or a pooling of sequences: of images of one row, whose channels lie side by side."""
+
+    of: Convolution | MaxPool
+    takes: ClassVar[int | None] = 3
+
+    @property
+    def trained(self) -> bool:
+        return self.of.trained
+
+    def gives(self, dimensions: int) -> int:
+        return dimensions
+
+    def forward(self, inputs: Tensor) -> tuple[Tensor, Any]:
+        row = inputs.unsqueeze(2).contiguous(memory_format=torch.channels_last)
+        answer, kept = self.of.forward(row)
+        return answer.squeeze(2), kept
+
+    def backward(self, gradient: Tensor, kept: Any, needed: bool, take: Gradients) -> Tensor:
+        row = gradient.unsqueeze(2).contiguous(memory_format=torch.channels_last)
+        before = self.of.backward(row, kept, needed, take)
+        return before.squeeze(2) if needed else gradient

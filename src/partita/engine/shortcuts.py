@@ -40,7 +40,7 @@ class Case:
 
     task: Task
     names: tuple[str, ...]
-    """Of the client's tensors."""
+    """The names of the client's tensors."""
     kind: tuple[torch.Size, torch.dtype, torch.Size, torch.dtype]
     """The shapes and types of its samples."""
     fixed: bool

@@ -117,7 +117,7 @@ def fused(optimizer: SGD, trained: Tensors, state: Tensors, client: Client) -> S
                     parameter.add_(gradient, alpha=-descent.rate)
                 elif gradient is not None:
                     parameters.append(parameter)
-                    # The fused step goes through memory as it lies.
+                    # The fused step ignores strides and reads memory in order.
                     slopes.append(_beside(parameter, gradient))
                     moving.append(velocity)
             if parameters:

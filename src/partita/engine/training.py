@@ -21,6 +21,7 @@ from . import reference
 from .chain import Chain, Chains
 from .eligibility import known_layer
 from .features import Features
+from .kernels import fast_kernels
 from .prefix import tail_of
 from .shortcuts import Shortcut, Shortcuts
 from .steps import Gathering, Pull, Step, descending, descends_at_once, descends_by_rows, fused, in_place, pull_of
@@ -89,10 +90,11 @@ def _learning(
     if chain and chain.accepts(1 + len(samples.kind[0])):
         return _by_hand(phase, client, chain, trained, state, pull, shortcuts)
     step = _step(phase, client, trained, state, shortcuts)
-    parameters, by_rows = list(trained.values()), descends_by_rows(phase)
+    parameters, by_rows, faster = list(trained.values()), descends_by_rows(phase), fast_kernels(part)
 
     def learn(batch: Samples, moment: Moment) -> float:
-        loss = task.loss(part(batch.inputs), batch.targets)
+        with faster:
+            loss = task.loss(part(batch.inputs), batch.targets)
         value = loss.item()
         if phase.penalty and not pull:
             loss = loss + phase.penalty(trained, client)
@@ -199,7 +201,7 @@ def _sparse_embeddings(module: nn.Module | None) -> Iterator[None]:
     tables = [
         part
         for part in (module.modules() if module else ())
-        if type(part) is nn.Embedding
+        if isinstance(part, nn.Embedding)
         and known_layer(part)
         and not part.sparse
         and part.weight.requires_grad

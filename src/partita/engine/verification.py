@@ -126,14 +126,14 @@ def _double(tensor: Tensor) -> Tensor:
 
 @contextmanager
 def _apart() -> Iterator[None]:
-    """Without an effect on random numbers; the phase itself will give the same warnings."""
+    """Restore random states afterwards, and ignore warnings: the phase itself will give the same ones."""
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
 def _warn(found: str) -> None:
-    """The text is that of a sentence, or of a shortcut and what is wrong with it."""
+    """Warn that a shortcut is not used. `found` names the shortcut and the difference, or is a sentence."""
     text = f"{found[0].upper()}{found[1:]} It is not used: results are correct, but take longer."
     warn(text, ShortcutWarning)
 
@@ -194,7 +194,7 @@ def _values(shape: tuple[int, ...], dtype: torch.dtype, limit: int, draw: torch.
 
 
 def _embedded(module: nn.Module) -> int:
-    """Numbers below it may stand for words: every embedding has them. Few, so that some come up several times."""
+    """An upper bound for token numbers that every embedding accepts; small, so that some tokens occur several times."""
     sizes = [part.num_embeddings for part in module.modules() if isinstance(part, nn.Embedding | nn.EmbeddingBag)]
     return min([16, *sizes]) if sizes else 2
 

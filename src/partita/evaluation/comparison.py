@@ -31,7 +31,7 @@ class MethodScores:
     seeds: int
     clients: int
     marks: tuple[str, ...] = ()
-    """In what the method is not on equal terms with the others, such as the number of rounds."""
+    """The terms in which the method differs from the others, such as the number of rounds."""
     settings: str = ""
 
 

@@ -32,8 +32,8 @@ class Gain:
     """The reference's scores."""
     gains: tuple[float, ...]
     intervals: tuple[Interval | None, ...]
-    """Of each gain, in pairs of answers to the same test samples where these are stored; of shares of which only the
-    totals are stored, a wider one; else None."""
+    """The interval of each gain: from pairs of answers to the same test samples if these are stored, a wider one if
+    only totals are stored, else None."""
     paired: bool
     """Whether every interval is of pairs."""
     mean: float
@@ -70,7 +70,7 @@ class Gain:
 
 
 def hurt_text(hurt: int, surely: int, total: int, *, known: bool) -> str:
-    """Without an interval nobody is surely hurt, and it is not said."""
+    """How many are hurt, and how many of them surely if intervals are `known`."""
     return f"{hurt:,} of {total:,}" + (f" ({surely:,} surely)" if known else "")
 
 

@@ -9,16 +9,16 @@ Numbers = Sequence[float]
 
 LEVEL = 0.95
 QUANTILE = 1.959964
-"""Of the normal distribution, for an interval of 95 %."""
+"""The quantile of the normal distribution for an interval of 95 %."""
 STUDENT = (12.706205, 4.302653, 3.182446, 2.776445, 2.570582, 2.446912, 2.364624, 2.306004, 2.262157)
-"""Of Student's distribution with 1, 2, ... degrees of freedom."""
+"""The same quantile of Student's distribution with 1, 2, ... degrees of freedom."""
 
 MANY = 1000
 """With more pairs that differ than this, the exact test says the same as the formula."""
 
 
 def student_quantile(freedom: int) -> float:
-    """Of Student's distribution, for an interval of 95 %; from 10 degrees of freedom on by its expansion.
+    """The quantile of Student's distribution for an interval of 95 %; from 10 degrees of freedom on, an expansion.
 
     >>> [round(student_quantile(freedom), 3) for freedom in (1, 9, 10, 30, 1000)]
     [12.706, 2.262, 2.228, 2.042, 1.962]
@@ -33,17 +33,17 @@ def student_quantile(freedom: int) -> float:
 
 
 def half_width(values: Sequence[float]) -> float | None:
-    """Of the 95 % interval of the mean of values, by Student's distribution; None for one value."""
+    """Half the width of the 95 % interval of a mean, by Student's distribution; None for one value."""
     if len(values) < 2:
         return None
     return student_quantile(len(values) - 1) * stdev(values) / math.sqrt(len(values))
 
 
 def paired_shares(better: int, worse: int, count: int) -> Interval:
-    """Of the difference of two shares of the same samples, by Bonett and Price (2012).
+    """The interval of the difference of two shares of the same samples, by Bonett and Price (2012).
 
     `better` is the number of samples that only the first has right, `worse` that only the second has right. With few of
-    them the formula is too sure: unless McNemar's exact test finds a difference too, the interval reaches to 0.
+    them the formula is too narrow, so the interval reaches to 0 unless McNemar's exact test finds a difference too.
 
     >>> [round(end, 3) for end in paired_shares(0, 6, 100)], [round(end, 3) for end in paired_shares(0, 5, 10)]
     ([-0.112, -0.006], [-0.779, 0.0])
@@ -69,7 +69,7 @@ def exact_test(better: int, worse: int) -> float:
 
 
 def paired_ratios(counts: Numbers, differences: Numbers) -> Interval | None:
-    """Of the sum of differences over the sum of counts, by the spread of whole samples (sentences) and Student's t."""
+    """The interval of a ratio of sums, differences over counts, from the spread over samples, by Student's t."""
     size, total = len(counts), math.fsum(counts)
     if size < 2 or total == 0:
         return None
@@ -79,7 +79,7 @@ def paired_ratios(counts: Numbers, differences: Numbers) -> Interval | None:
 
 
 def paired_errors(own: Numbers, other: Numbers) -> Interval | None:
-    """Of how much smaller the first RMSE is, from squared errors on the same samples: the delta method, Student's t."""
+    """The interval of the difference of two RMSEs on the same samples, by the delta method and Student's t."""
     if len(own) < 2:
         return None
     own_root, other_root = (math.sqrt(fmean(squares)) for squares in (own, other))
@@ -96,7 +96,7 @@ def _around(middle: float, parts: Numbers) -> Interval:
 
 
 def over_seeds(gains: Sequence[float], intervals: Sequence[Interval]) -> Interval | None:
-    """Of the mean gain of a client under several seeds; None for one seed without an interval.
+    """The interval of the mean gain of a client under several seeds; None for one seed without an interval.
 
     Seeds mostly share a client's test samples, so the part that is due to samples does not shrink with the number of
     seeds: it is the root mean square of the half widths. The part that is due to the seed is Student's. The two are
@@ -113,7 +113,7 @@ def over_seeds(gains: Sequence[float], intervals: Sequence[Interval]) -> Interva
 
 
 def share_interval(share: float, count: int) -> Interval:
-    """Of a share of so many samples, by Wilson's formula.
+    """The interval of a share of `count` samples, by Wilson's formula.
 
     >>> [round(end, 3) for end in share_interval(0.5, 10)]
     [0.237, 0.763]
@@ -125,10 +125,10 @@ def share_interval(share: float, count: int) -> Interval:
 
 
 def unpaired_shares(one: float, other: float, count: int) -> Interval:
-    """Of the first share less the second, of which only the totals are known, by Newcombe's formula.
+    """The interval of the first share minus the second if only totals are known, by Newcombe's formula.
 
-    The formula takes the two for independent. Two models that answer the same samples err on much the same ones, so the
-    interval is rather too wide than too narrow.
+    The formula assumes that the two are independent. Two models tend to be wrong on the same samples, so the interval
+    is too wide rather than too narrow.
 
     >>> [round(end, 3) for end in unpaired_shares(0.3, 0.9, 10)]
     [-0.809, -0.171]

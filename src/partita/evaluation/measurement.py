@@ -11,6 +11,7 @@ from ..core.algorithm import Algorithm
 from ..core.client import Client
 from ..core.objectives import Measures, Outcome, outcome_of
 from ..core.samples import Samples
+from ..engine.kernels import fast_kernels
 from ..engine.prefix import Tail, tail_of
 from ..errors import DivergedError
 from ..tensors import Tensors
@@ -83,7 +84,7 @@ def _sums(
 ) -> Measures:
     client.task.evaluate_()
     total: Measures = {}
-    with torch.no_grad(), client.seeded("evaluation"):
+    with torch.no_grad(), client.seeded("evaluation"), fast_kernels(client.task.module):
         for at in range(0, len(samples), batch):
             part = samples.take(slice(at, at + batch))
             outputs = answer(part.inputs)

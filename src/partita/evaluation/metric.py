@@ -40,7 +40,7 @@ class Metric:
         return f"{score:.3f}" if self.lower_is_better else f"{100 * score:.1f} %"
 
     def number(self, score: float) -> str:
-        """Without its unit."""
+        """A score as text, without its unit."""
         return self.text(score).removesuffix(" %")
 
     def tick(self, score: float) -> str:

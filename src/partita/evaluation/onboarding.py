@@ -24,7 +24,7 @@ from .guard import PERSONAL_WEIGHTS, choose, mixture
 from .population import ClientModels, Population
 
 Start = Literal["initial", "mean", "nearest"]
-"""From where the personal part begins: as for everybody at first, the mean of other clients', or the best of theirs."""
+"""What the personal part starts from: the initial one, the mean of other clients', or the best of theirs."""
 ENOUGH = 5
 """With fewer validation samples, a client takes what most others chose, and not what its own loss says."""
 

@@ -109,7 +109,7 @@ class Population(Mapping[int, ClientModels]):
     algorithm: Algorithm
     data: Federation
     task: Task
-    """That of the first client."""
+    """The task of the first client."""
     build: Callable[[int], ClientModels]
     numbers: Sequence[int]
     evaluation_clients: int = 10_000

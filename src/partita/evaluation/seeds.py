@@ -28,7 +28,7 @@ class Mean:
 
     mean: float
     half_width: float | None
-    """Of its 95 % interval; None for one seed."""
+    """Half the width of its 95 % interval; None for one seed."""
     seeds: int
 
 

@@ -31,7 +31,7 @@ def chosen_settings(description: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _own(settings: Mapping[str, Any], above: str) -> dict[str, str]:
-    """Of a method: what differs from its defaults, and its optimizers."""
+    """The settings of a method that differ from its defaults, and its optimizers."""
     found: dict[str, str] = {}
     defaults = _defaults(settings)
     for key, value in settings.items():

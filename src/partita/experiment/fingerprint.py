@@ -46,8 +46,8 @@ class _Visit:
 class _Walk:
     """Visit an object and everything it consists of.
 
-    Not by recursion: functions that use each other may make a long chain. An object that is met in two places counts
-    as two equal ones would, but for tensors: tied weights are trained together.
+    It does not recurse, because functions that use each other may form a long chain. An object in two places counts
+    as two equal objects, except for tensors: tied weights are trained together.
     """
 
     def __init__(self) -> None:

@@ -1,5 +1,6 @@
-"""Which options has a method? Names, types, defaults and meaning, from its signature."""
+"""Which options has a function? Names, types, defaults and meaning, from its signature."""
 
+import collections.abc
 import inspect
 import types
 from collections.abc import Callable
@@ -7,16 +8,29 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from ..core.algorithm import Algorithm
-from ..core.optimizers import SGD, Adaptive
+from ..core.optimizers import SGD, Adaptive, Optimizer
 from ..core.selectors import Selector
+from ..core.server import Server
+from ..data.federation import Federation
 from ..signatures import FINITE, Range
+from ..simulation.tasks import Factory
 from .description import optimizer_settings
 from .meanings import meaning
+
+NAMES: dict[Any, str] = {
+    Selector: "selector",
+    Algorithm: "algorithm",
+    Optimizer: "optimizer",
+    SGD: "sgd",
+    Server: "server",
+    Factory: "network",
+    Federation: "data",
+}
 
 
 @dataclass(frozen=True)
 class Option:
-    """A keyword argument of the function that makes a method."""
+    """A keyword argument of the function that makes a method, a network, data or a split."""
 
     name: str
     type: str
@@ -24,10 +38,11 @@ class Option:
     meaning: str
 
 
-def options_of(make: Callable[..., Any]) -> list[Option]:
+def options_of(make: Callable[..., Any], kind: str = "") -> list[Option]:
+    """The options of a method, or of a function of another kind, as in `list`."""
     hints = get_type_hints(make, include_extras=True)
     return [
-        Option(name, _type(hints.get(name, Any)), _default(parameter.default), meaning(make.__name__, name))
+        Option(name, _type(hints.get(name, Any)), _default(parameter.default), meaning(make.__name__, name, kind))
         for name, parameter in inspect.signature(make).parameters.items()
     ]
 
@@ -39,20 +54,28 @@ def source_of(make: Callable[..., Any]) -> str:
 
 def _type(kind: Any) -> str:
     origin, inner = get_origin(kind), get_args(kind)
+    if kind in NAMES:
+        return NAMES[kind]
     if origin is Annotated:
         [allowed] = [each for each in kind.__metadata__ if isinstance(each, Range)] or [FINITE]
         return f"{_type(inner[0])}{'' if allowed == FINITE else f', {allowed}'}"
     if origin in (Union, types.UnionType):
-        return " or ".join(_type(each) for each in inner)
+        # Functions and samplers can be given in Python alone.
+        return " or ".join(_type(each) for each in inner if not _only_python(each))
     if origin is Literal:
         return " | ".join(map(str, inner))
-    if origin is tuple:
+    if origin in (tuple, collections.abc.Sequence):
         return f"a list, each {_type(inner[0])}"
     known = {int: "whole number", float: "number", bool: "true or false", str: "text", type(None): "none"}
     if kind in known:
         return known[kind]
-    names = {Selector: "selector", Algorithm: "algorithm", SGD: "sgd"}
-    return names.get(kind) or str(getattr(kind, "__name__", kind)).lower()
+    return str(getattr(kind, "__name__", kind)).lower()
+
+
+def _only_python(kind: Any) -> bool:
+    if kind in NAMES:
+        return False
+    return get_origin(kind) is collections.abc.Callable or getattr(kind, "_is_protocol", False)
 
 
 def _default(value: object) -> str:

@@ -200,9 +200,8 @@ def _split(value: object, where: str, default: object) -> Split:
 def federation_of(value: object, where: str) -> Federation:
     """Data from settings: `name` and its arguments make a pool, and the other settings divide it."""
     name, given = _name_and_rest(value, where)
-    given = _absolute(given)
-    found = pool_and_division({"name": name, **given}, where)
-    settings = {"name": name, **given}
+    settings = {"name": name, **_absolute(given)}
+    found = pool_and_division(settings, where)
     if isinstance(found, Federation):
         return dataclasses.replace(found, settings=settings)
     pool, division = found
@@ -274,8 +273,9 @@ _CONVERSIONS: dict[Any, Callable[[object, str, object], Any]] = {
 def _dataclass(kind: Any, value: Settings, where: str, default: object) -> Any:
     """A dataclass from settings; fields that are not given keep the default's values."""
     kept = vars(default) if isinstance(default, kind) else {}
+    given = arguments(kind, value, where, defaults=kept)
     try:
-        return kind(**{**kept, **arguments(kind, value, where, defaults=kept)})
+        return kind(**{**kept, **given})
     except PartitaError as problem:
         raise PartitaError(f"{where}: {problem}") from problem
 
@@ -294,4 +294,5 @@ def _is_class(kind: Any) -> bool:
 
 
 def _describe(kind: Any) -> str:
-    return {int: "a whole number", bool: "true or false", str: "text"}.get(kind, getattr(kind, "__name__", str(kind)))
+    known = {int: "a whole number", bool: "true or false", str: "text", tuple: "a list"}
+    return known.get(get_origin(kind) or kind, getattr(kind, "__name__", str(kind)))

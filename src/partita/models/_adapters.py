@@ -73,8 +73,8 @@ def with_adapters(
 
     >>> from partita.models.mlp import mlp
     >>> network = with_adapters(mlp(shape=(64,), classes=10), "layer*", width=4)
-    >>> [name for name, _ in network.named_parameters()][:4]
-    ['layer1.weight', 'layer1.bias', 'layer1.adapter.down.weight', 'layer1.adapter.down.bias']
+    >>> [name for name, _ in network.named_parameters() if "adapter" in name]
+    ['layer1.adapter.down.weight', 'layer1.adapter.down.bias', 'layer1.adapter.up.weight', 'layer1.adapter.up.bias']
 
     `at` is a selector (the modules that own its tensors) or patterns on names of modules, in which a star stands for
     one part of a name: `layer*.*` are the blocks of a ResNet. A chosen submodule must be called as a module, and its

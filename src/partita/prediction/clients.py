@@ -21,7 +21,7 @@ class Chosen:
 
 
 def answering(models: ClientModels, variant: Variant | None = None) -> Answering:
-    """With what a client answers. A view of several tensors becomes plain weights of the network."""
+    """The weights or tensors with which a client's model answers. A view becomes plain weights of the network."""
     algorithm, task, tensors = models.algorithm, models.client.task, models.of(variant)
     if algorithm.predict:
         return Answering(task, tensors, algorithm)

@@ -64,10 +64,10 @@ class Inputs:
     """The signature of a model's inputs, and their preparation."""
 
     shape: tuple[int, ...]
-    """Of one input, without the dimension of the batch."""
+    """The shape of one input, without the dimension of the batch."""
     type: Type
     dtype: torch.dtype
-    """That of prepared inputs."""
+    """The type of prepared inputs."""
     preparation: Preparation = AS_STORED
     below: int | None = None
     """Indices are smaller than this, where it is known."""

@@ -16,6 +16,7 @@ from ..errors import PartitaError
 from ..evaluation.guard import mixture
 from ..evaluation.partition import client_without_data
 from ..evaluation.variants import VARIANTS, Variant
+from ..formatting import amount
 from ..randomness import Moment, seeded
 from ..tensors import Tensors
 from .inputs import Inputs
@@ -38,6 +39,8 @@ class About:
     """The weight of the personal model that the guard chose; the rest is the global model's. None: no guard."""
     moment: Moment = field(default_factory=Moment)
     """When it was made, for methods that draw random numbers also in use."""
+    onboarded: int | None = None
+    """The number of samples that a client which came after the run learned from; None for a client of the run."""
 
     @property
     def guarded(self) -> bool:
@@ -47,7 +50,10 @@ class About:
     def __str__(self) -> str:
         if self.client is None:
             return f"the global model of {self.method}"
-        text = f"the model of client {self.client} by {self.method}, {VARIANTS[self.variant]}"
+        made = (
+            VARIANTS[self.variant] if self.onboarded is None else f"onboarded with {amount(self.onboarded, 'sample')}"
+        )
+        text = f"the model of client {self.client} by {self.method}, {made}"
         if self.weight is None:
             return text
         if not self.guarded:
@@ -66,7 +72,7 @@ class Prediction(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Answering:
-    """With what a client answers: the weights of its network, or where the method predicts by itself, its tensors."""
+    """What a client answers with: the weights of its network, or its tensors if the method predicts by itself."""
 
     task: Task
     tensors: Tensors

@@ -6,15 +6,16 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ..evaluation.intervals import student_quantile
-from ..evaluation.resampling import Grid, grid, interval, middle, resampled
-from .recipe import Claim, Number, Recipe
-from .result import RecipeResult, RunResult
+from .measure import Difference, Found, Scores
+from .recipe import Claim, Number, Recipe, runs_of
+from .result import RecipeResult
 
 
 class Verdict(str, Enum):
     REPRODUCED = "reproduced"
     ORDERING = "ordering reproduced"
     NOT = "not reproduced"
+    UNDECIDED = "undecided"
     NOT_RUN = "not run here"
     INVALID = "published number not a valid target"
     UNPUBLISHED = "nothing published"
@@ -22,12 +23,11 @@ class Verdict(str, Enum):
 
 @dataclass(frozen=True)
 class Measured:
-    """Our number, in per cent, with its 95 % interval over seeds and clients."""
+    """Our number with its 95 % interval over seeds and clients."""
 
     mean: float
     interval: tuple[float, float] | None
-    seeds: int
-    clients: int
+    unit: str
 
     @property
     def text(self) -> str:
@@ -50,11 +50,13 @@ class ClaimVerdict:
 
 
 def judge_numbers(recipe: Recipe, result: RecipeResult | None) -> list[NumberVerdict]:
-    return [_judge_number(recipe, result, number) for number in recipe.numbers]
+    found = Found(recipe, result)
+    return [_judge_number(found, number) for number in recipe.numbers]
 
 
 def judge_claims(recipe: Recipe, result: RecipeResult | None) -> list[ClaimVerdict]:
-    return [_judge_claim(recipe, result, claim) for claim in recipe.claims]
+    found = Found(recipe, result)
+    return [_judge_claim(found, claim) for claim in recipe.claims]
 
 
 def is_published_protocol(recipe: Recipe, result: RecipeResult) -> bool:
@@ -62,119 +64,103 @@ def is_published_protocol(recipe: Recipe, result: RecipeResult) -> bool:
     return recipe.protocol == "published" and result.size == "full"
 
 
-def measured(run: RunResult, number: Number) -> Measured | None:
-    """The number in a run's scores, in per cent; None where the run has no such model."""
-    found = _grid(run, number)
-    if found is None:
-        return None
-    ends = interval(found)
-    seeds, clients = found.sums.shape
-    return Measured(found.mean, ends, seeds, clients)
+def measured(scores: Scores | None) -> Measured | None:
+    return Measured(scores.value, scores.interval, scores.unit) if scores else None
 
 
-def difference(result: RecipeResult, higher: Number, lower: Number) -> tuple[float, tuple[float, float] | None] | None:
-    """`higher` minus `lower` in points: in pairs on the same clients and seeds, else of independent samples."""
-    runs = [result.runs.get(each.run or "") for each in (higher, lower)]
-    one, other = runs
-    if one is None or other is None:
-        return None
-    a, b = _grid(one, higher), _grid(other, lower)
-    if a is None or b is None:
-        return None
-    same = (one.fingerprint, one.clients, one.seeds) == (other.fingerprint, other.clients, other.seeds)
-    if same and higher.average == lower.average:
-        paired = Grid(a.sums - b.sums, a.weights)
-        return paired.mean, interval(paired)
-    apart = resampled(a, seed=0), resampled(b, seed=1)
-    least = min(map(len, apart))
-    return a.mean - b.mean, middle(apart[0][:least] - apart[1][:least])
-
-
-def _grid(run: RunResult, number: Number) -> Grid | None:
-    pairs = run.pairs(number.variant)
-    if pairs is None:
-        return None
-    percent = {pair: 100 * score for pair, score in pairs.items()}
-    return grid(percent, run.weights if number.average == "micro" else None)
-
-
-def _judge_number(recipe: Recipe, result: RecipeResult | None, number: Number) -> NumberVerdict:
-    run = result.runs.get(number.run or "") if result else None
-    ours = measured(run, number) if run else None
+def _judge_number(found: Found, number: Number) -> NumberVerdict:
+    recipe, result = found.recipe, found.result
+    ours = measured(found.scores(number))
     if number.published is None:
         verdict = Verdict.UNPUBLISHED if ours else Verdict.NOT_RUN
-        return NumberVerdict(number, ours, verdict, "" if ours else _not_run(recipe, result))
+        return NumberVerdict(number, ours, verdict, "" if ours else _not_run(found, [number]))
     if number.invalid:
         return NumberVerdict(number, ours, Verdict.INVALID, number.invalid)
     if result is None or ours is None:
-        return NumberVerdict(number, None, Verdict.NOT_RUN, _not_run(recipe, result))
+        return NumberVerdict(number, None, Verdict.NOT_RUN, _not_run(found, [number]))
     if is_published_protocol(recipe, result):
         off, allowed = abs(ours.mean - number.published), _allowed(number, ours)
-        said = f"{off:.2f} points from the published number, where chance explains {allowed:.2f}"
+        said = f"{off:.2f} points from the published number, where chance explains {allowed:.2f}; "
         if off <= allowed:
-            return NumberVerdict(number, ours, Verdict.REPRODUCED, said)
+            return NumberVerdict(number, ours, Verdict.REPRODUCED, said.removesuffix("; "))
     else:
-        said = "another protocol than the published one: the order of numbers can be compared, the numbers cannot"
-    ordered, reason = _order(recipe, result, number)
-    return NumberVerdict(number, ours, Verdict.ORDERING if ordered else Verdict.NOT, f"{said}; {reason}")
+        said = ""
+    verdict, reason = _order(found, number)
+    return NumberVerdict(number, ours, verdict, said + reason)
 
 
 def _allowed(number: Number, ours: Measured) -> float:
     """How far chance can move the difference to the published number: both half widths, added in squares."""
     own = (ours.interval[1] - ours.interval[0]) / 2 if ours.interval else 0.0
-    theirs = 0.0
-    if number.spread is not None and number.spread_of is not None and number.spread_of > 1:
-        theirs = student_quantile(number.spread_of - 1) * number.spread / math.sqrt(number.spread_of)
-    return math.hypot(own, theirs)
+    return math.hypot(own, _half_width(number))
 
 
-def _order(recipe: Recipe, result: RecipeResult, number: Number) -> tuple[bool, str]:
-    """Whether the number is surely above and below the same others as in the paper."""
-    compared, wrong = 0, []
-    for other in recipe.numbers:
-        if other.published is None or other.invalid or other.published == number.published:
+def _half_width(number: Number) -> float:
+    """Of the published number's 95 % interval, as far as its spread tells."""
+    if number.spread is None or number.spread_of is None or number.spread_of < 2:
+        return 0.0
+    return student_quantile(number.spread_of - 1) * number.spread / math.sqrt(number.spread_of)
+
+
+def _order(found: Found, number: Number) -> tuple[Verdict, str]:
+    """Whether the number is surely above and below the same others as in the paper, where that tells them apart."""
+    against, unsure, compared = [], [], 0
+    for other in found.recipe.numbers:
+        if not _compared(number, other):
             continue
-        assert number.published is not None
-        above = number.published > other.published
-        found = difference(result, number, other) if above else difference(result, other, number)
-        if found is None:
+        above = number.published > other.published  # type: ignore[operator]
+        difference = found.difference(number, other) if above else found.difference(other, number)
+        if difference is None:
             continue
         compared += 1
-        if not _surely_above(found[1], 0.0):
-            wrong.append(f"not surely {'above' if above else 'below'} {other.name}")
+        if difference.surely_below(0.0):
+            against.append(f"surely {'below' if above else 'above'} {other.name}")
+        elif not difference.surely_above(0.0):
+            unsure.append(f"not surely {'above' if above else 'below'} {other.name}")
     if not compared:
-        return False, "nothing to compare its place with"
-    return not wrong, "; ".join(wrong) or f"in the published place among {compared + 1} numbers"
+        return Verdict.UNDECIDED, "nothing to compare its place with"
+    said = "; ".join([*against, *unsure]) or f"in the published place among {compared + 1} numbers"
+    return Verdict.NOT if against else Verdict.UNDECIDED if unsure else Verdict.ORDERING, said
 
 
-def _judge_claim(recipe: Recipe, result: RecipeResult | None, claim: Claim) -> ClaimVerdict:
-    if not claim.higher:
-        return ClaimVerdict(claim, Verdict.NOT_RUN, recipe.obstacle or "No stored number decides it yet.")
-    names = [(recipe.number(a), recipe.number(b)) for a, b in zip(claim.higher, claim.lower, strict=True)]
-    found = [difference(result, *pair) if result else None for pair in names]
-    known = [(pair, each) for pair, each in zip(names, found, strict=True) if each is not None]
-    if result is None or len(known) < len(names):
-        return ClaimVerdict(claim, Verdict.NOT_RUN, _not_run(recipe, result))
-    said = "; ".join(f"{a.name} minus {b.name}: {_points(mean, ends)}" for (a, b), (mean, ends) in known)
-    intervals = [ends for _, (_, ends) in known]
-    if is_published_protocol(recipe, result) and _all_above(intervals, claim.by):
-        return ClaimVerdict(claim, Verdict.REPRODUCED, said)
-    return ClaimVerdict(claim, Verdict.ORDERING if _all_above(intervals, 0.0) else Verdict.NOT, said)
+def _compared(number: Number, other: Number) -> bool:
+    """Numbers of one kind that the paper gives as different, beyond its own spread."""
+    if number.published is None or other.published is None or other.invalid or other.name == number.name:
+        return False
+    if (number.statistic, number.minus is None) != (other.statistic, other.minus is None):
+        return False
+    return abs(number.published - other.published) > math.hypot(_half_width(number), _half_width(other))
 
 
-def _all_above(intervals: Sequence[tuple[float, float] | None], least: float) -> bool:
-    return all(_surely_above(each, least) for each in intervals)
+def _judge_claim(found: Found, claim: Claim) -> ClaimVerdict:
+    recipe, result = found.recipe, found.result
+    if claim.untested:
+        return ClaimVerdict(claim, Verdict.NOT_RUN, claim.untested)
+    pairs = [(recipe.number(a), recipe.number(b)) for a, b in zip(claim.higher, claim.lower, strict=True)]
+    known = [(pair, each) for pair in pairs if (each := found.difference(*pair)) is not None]
+    if result is None or len(known) < len(pairs):
+        return ClaimVerdict(claim, Verdict.NOT_RUN, _not_run(found, [each for pair in pairs for each in pair]))
+    said = "; ".join(f"{a.name} minus {b.name}: {each.text}" for (a, b), each in known)
+    bounds = [claim.by - claim.within * scores.value for _, b in pairs if (scores := found.scores(b))]
+    published = is_published_protocol(recipe, result)
+    return ClaimVerdict(claim, _claim_verdict([each for _, each in known], bounds, published), said)
 
 
-def _surely_above(ends: tuple[float, float] | None, least: float) -> bool:
-    return ends is not None and ends[0] > least
+def _claim_verdict(differences: Sequence[Difference], bounds: Sequence[float], published: bool) -> Verdict:
+    if published and all(each.surely_above(least) for each, least in zip(differences, bounds, strict=True)):
+        return Verdict.REPRODUCED
+    # A claim of no great loss is about its bound; of another protocol, how large a gain is says nothing.
+    compared = [(each, min(least, 0.0)) for each, least in zip(differences, bounds, strict=True)]
+    if all(each.surely_above(least) for each, least in compared):
+        return Verdict.ORDERING
+    return Verdict.NOT if any(each.surely_below(least) for each, least in compared) else Verdict.UNDECIDED
 
 
-def _points(mean: float, ends: tuple[float, float] | None) -> str:
-    return f"{mean:+.2f} points" + (f" ({ends[0]:+.2f} to {ends[1]:+.2f})" if ends else "")
-
-
-def _not_run(recipe: Recipe, result: RecipeResult | None) -> str:
-    if result is not None and recipe.runs.keys() - result.runs.keys():
-        return f"The stored result lacks a run that this needs. Go on with: {result.command}"
+def _not_run(found: Found, numbers: Sequence[Number]) -> str:
+    recipe, result = found.recipe, found.result
+    wanted = dict.fromkeys(run for number in numbers for run in runs_of(number))
+    if result is not None and (missing := [run for run in wanted if run not in result.runs]):
+        return f"The stored result has no run {', '.join(missing)}."
+    if result is not None and wanted:
+        return "The stored runs lack what this is measured by."
     return recipe.obstacle or f"No result is stored. It takes about {recipe.hours:g} hours on two cores."

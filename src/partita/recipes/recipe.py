@@ -1,12 +1,11 @@
 """What is a recipe? A table or figure of a paper: the runs that make it, its published numbers and its claims."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
 from ..errors import PartitaError, unknown
-from ..evaluation.variants import Variant
 from ..parsing import parse_toml
 from ..signatures import Positive, check_fields
 
@@ -15,17 +14,27 @@ Protocol = Literal["published", "reduced"]
 Size = Literal["full", "small"]
 Average = Literal["micro", "macro"]
 BaselineWork = Literal["tuned", "quick", "none"]
+Statistic = Literal["mean", "spread", "hurt", "rounds"]
+Among = Literal["all", "smaller", "larger"]
+Drawing = Literal["curves", "numbers", "finetuning", "similarity", "gains", "sizes"]
 
 
 @dataclass(frozen=True)
 class Number:
-    """One number of the table, in per cent, and where we have it from."""
+    """One number of a table, and where we have it from: per cent, or errors as they are."""
 
     name: str
-    run: str | None = None
-    """None where no settings of ours make it; `Recipe.obstacle` says why."""
-    variant: Variant | None = None
-    """The model that is scored; None is the one that the method is meant to be used with."""
+    run: str | tuple[str, ...] | None = None
+    """Of several, the one that is best on validation data. None where no settings of ours make it."""
+    score: str | None = None
+    """Which scores of the run (`RunResult.scores`); None are those of the model that the method is meant to use."""
+    minus: str | None = None
+    """The name of a number that is subtracted, client by client."""
+    statistic: Statistic = "mean"
+    """The mean over clients; their standard deviation; the share that is below zero, in per cent; or the first
+    evaluated round whose mean is within half a point of the best."""
+    among: Among = "all"
+    """All clients, or the half with fewer or with more samples."""
     average: Average = "macro"
     published: float | None = None
     spread: float | None = None
@@ -50,7 +59,26 @@ class Claim:
     lower: tuple[str, ...] = ()
     """The first of `higher` is claimed to be above the first of `lower`, and so on."""
     by: float = 0.0
-    """By at least so many points."""
+    """By at least so many points; if negative, below it by no more than that."""
+    within: float = 0.0
+    """Below it by no more than this share of it."""
+    untested: str | None = None
+    """Why no numbers of this recipe decide it."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure that is drawn from stored results: of runs (curves, analyses) or of numbers."""
+
+    name: str
+    shows: str
+    """The figure of the paper, or what is drawn."""
+    drawing: Drawing
+    of: tuple[str, ...]
+    """Names of runs, or of numbers where `drawing` is numbers, gains or sizes."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -65,6 +93,14 @@ class Small:
     """In words."""
     seeds: Positive = 1
     settings: Mapping[str, Any] = field(default_factory=dict)
+    runs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By name: what is different in single runs."""
+    leaves_out: tuple[str, ...] = ()
+    """Runs that it does not make."""
+    borrowed: Mapping[str, str] = field(default_factory=dict)
+    """Runs of other recipes' small variants, in place of such runs, or beside the recipe's own."""
+    analysed: Positive | None = None
+    """How many clients analyses look at, at most."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -91,8 +127,13 @@ class Recipe:
     settings: Mapping[str, Any] = field(default_factory=dict)
     runs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By name: what a run's settings add to the common ones."""
+    borrowed: Mapping[str, str] = field(default_factory=dict)
+    """Runs of other recipes, by our name for them: as `recipe/run`."""
+    analyses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Analyses that the numbers need, each with the runs it is made of."""
     numbers: tuple[Number, ...] = ()
     claims: tuple[Claim, ...] = ()
+    pictures: tuple[Picture, ...] = ()
     small: Small | None = None
 
     def __post_init__(self) -> None:
@@ -103,7 +144,18 @@ class Recipe:
         if run not in self.runs:
             raise PartitaError(unknown(f"run of {self.name}", run, self.runs))
         merged = merge(self.settings, self.runs[run])
-        return merge(merged, self.small.settings) if size == "small" and self.small else merged
+        if size == "small" and self.small:
+            merged = merge(merge(merged, self.small.settings), self.small.runs.get(run, {}))
+        return merged
+
+    def runs_of(self, size: Size) -> list[str]:
+        """The recipe's own runs that a size has."""
+        left_out = self.small.leaves_out if size == "small" and self.small else ()
+        return [name for name in self.runs if name not in left_out]
+
+    def borrowed_of(self, size: Size) -> dict[str, str]:
+        """The runs of other recipes that a size has."""
+        return {**self.borrowed, **(self.small.borrowed if size == "small" and self.small else {})}
 
     def seeds_of(self, size: Size) -> int:
         return self.small.seeds if size == "small" and self.small else self.seeds
@@ -148,7 +200,7 @@ def read_recipe(path: Path) -> Recipe:
     return recipe
 
 
-PARTS: Mapping[str, type[Any]] = {"numbers": Number, "claims": Claim}
+PARTS: Mapping[str, type[Any]] = {"numbers": Number, "claims": Claim, "pictures": Picture}
 
 
 def _parts(kind: type[Any], given: object, where: str) -> tuple[Any, ...]:
@@ -168,27 +220,55 @@ def _made(kind: type[Any], given: object, where: str) -> Any:
     if missing := [name for name in needed if name not in given]:
         raise PartitaError(f"{where}: {', '.join(missing)} is missing.")
     try:
-        return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in given.items()})
+        return kind(**{key: _lists_as_tuples(key, value) for key, value in given.items()})
     except PartitaError as problem:
         raise PartitaError(f"{where}: {problem}") from problem
 
 
+def _lists_as_tuples(key: str, value: Any) -> Any:
+    """Lists of names; those in the settings of runs are as experiment files have them."""
+    if key == "analyses" and isinstance(value, Mapping):
+        return {name: _lists_as_tuples(name, each) for name, each in value.items()}
+    return tuple(value) if isinstance(value, list) else value
+
+
 def _check(recipe: Recipe, where: str) -> None:
     names = [each.name for each in recipe.numbers]
+    runs = [*recipe.runs, *recipe.borrowed_of("small")]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise PartitaError(f"{where}: {', '.join(twice)} is there twice. Give each number a name of its own.")
     for number in recipe.numbers:
-        if number.run is not None and number.run not in recipe.runs:
-            raise PartitaError(f"{where}: {unknown('run', number.run, recipe.runs)}")
-        if number.run is None and not recipe.obstacle:
+        for run in runs_of(number):
+            _known("run", run, runs, where)
+        if number.run is None and not recipe.obstacle and not number.invalid:
             raise PartitaError(f"{where}: {number.name} has no run. Name one, or say why there is none (obstacle).")
         if number.published is not None and not number.where:
             raise PartitaError(f"{where}: {number.name} does not say where it stands in the paper (where).")
         if (number.spread is None) != (number.spread_of is None):
             raise PartitaError(f"{where}: {number.name} needs both spread and spread_of, or neither.")
+        if number.minus is not None:
+            _known("number", number.minus, names, f"{where}: {number.name}")
     for claim in recipe.claims:
         if len(claim.higher) != len(claim.lower):
             raise PartitaError(f"{where}: {claim.id} has {len(claim.higher)} higher and {len(claim.lower)} lower.")
+        if bool(claim.higher) == bool(claim.untested):
+            raise PartitaError(f"{where}: {claim.id} needs numbers (higher and lower) or a reason (untested).")
         for name in (*claim.higher, *claim.lower):
-            if name not in names:
-                raise PartitaError(f"{where}: {claim.id}: {unknown('number', name, names)}")
+            _known("number", name, names, f"{where}: {claim.id}")
+    for picture in recipe.pictures:
+        of_numbers = picture.drawing in ("numbers", "gains", "sizes")
+        for name in picture.of:
+            _known("number" if of_numbers else "run", name, names if of_numbers else runs, f"{where}: {picture.name}")
+    for several in recipe.analyses.values():
+        for run in several:
+            _known("run", run, list(recipe.runs), f"{where}, analyses")
+
+
+def runs_of(number: Number) -> tuple[str, ...]:
+    """The names of the runs that a number may be of."""
+    return (number.run,) if isinstance(number.run, str) else number.run or ()
+
+
+def _known(what: str, name: str, known: Iterable[str], where: str) -> None:
+    if name not in set(known):
+        raise PartitaError(f"{where}: {unknown(what, name, list(known))}")

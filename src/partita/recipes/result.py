@@ -3,20 +3,30 @@
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ..errors import PartitaError
-from ..evaluation.resampling import Pair
 from ..evaluation.variants import Variant
 from ..parsing import parse_json
-from .recipe import Size
+from .recipe import Recipe, Size
 
-FORMAT = 1
+FORMAT = 2
 DIGITS = 5
 """Scores are kept to so many decimals."""
 SIZES: tuple[Size, ...] = ("full", "small")
+
+
+@dataclass(frozen=True)
+class Course:
+    """Test scores after every evaluated round."""
+
+    rounds: Sequence[int]
+    test: Mapping[str, Sequence[Sequence[float]]]
+    """By seed: for each round, the score of each client."""
+    validation: Mapping[str, Sequence[float | None]] = field(default_factory=dict)
+    """By seed: for each round, the mean over clients."""
 
 
 @dataclass(frozen=True)
@@ -34,25 +44,25 @@ class RunResult:
     clients: Sequence[str]
     samples: Sequence[int]
     """Test samples of each client."""
-    scores: Mapping[Variant, Mapping[str, Sequence[float]]]
-    """By variant and seed, for each client, after the last round."""
+    sizes: Sequence[int]
+    """Training samples of each client; of a regression, those held out."""
+    scores: Mapping[str, Mapping[str, Sequence[float | None]]]
+    """By name and seed, for each client. Names are those of a variant, for the model after the last round, with
+    `@validation` or `@test` for the round that is best on these data, and of analyses: `without_head.cosine`,
+    `finetuning.head.1` (after one epoch), `cka.fc` (to other clients' layer). None where nothing was measured."""
+    course: Course | None = None
+    """None where it would be large."""
+    validated: float | None = None
+    """The mean validation score after the last round, over clients and seeds."""
     choice: str = ""
     """Of a baseline: how its settings were chosen."""
+    date: str = ""
+    commit: str = ""
+    """Of the program that made the run."""
 
     @property
     def seeds(self) -> list[str]:
         return list(self.scores[self.variant])
-
-    def pairs(self, variant: Variant | None) -> dict[Pair, float] | None:
-        """Scores by (seed, client); None where the run has no such variant."""
-        found = self.scores.get(variant or self.variant)
-        if found is None:
-            return None
-        return {(int(seed), at): value for seed, values in found.items() for at, value in enumerate(values)}
-
-    @property
-    def weights(self) -> dict[int, float]:
-        return dict(enumerate(map(float, self.samples)))
 
 
 @dataclass(frozen=True)
@@ -60,9 +70,8 @@ class RecipeResult:
     recipe: str
     size: Size
     command: str
-    date: str
     environment: Mapping[str, Any]
-    """Versions, system, cores and commit."""
+    """Versions, system and cores."""
     runs: Mapping[str, RunResult]
     baselines: Mapping[str, RunResult] = field(default_factory=dict)
     """Floor, local, global, and global with fine-tuning, on the clients of the first run."""
@@ -82,14 +91,27 @@ def write_result(folder: Path, result: RecipeResult) -> Path:
     return path
 
 
-def read_results(folder: Path, recipe: str) -> Iterator[RecipeResult]:
-    """The stored results of a recipe, the full one first."""
+def read_result(folder: Path, recipe: str, size: Size) -> RecipeResult | None:
+    """What is stored of a recipe in a size: its own runs."""
+    path = result_path(folder, recipe, size)
+    return _read(path) if path.is_file() else None
+
+
+def read_results(folder: Path, recipe: Recipe) -> Iterator[RecipeResult]:
+    """The stored results of a recipe, the full one first, with the runs that it borrows from others."""
     for size in SIZES:
-        if (path := result_path(folder, recipe, size)).is_file():
-            yield _read(path)
+        own = read_result(folder, recipe.name, size)
+        runs, lender = dict(own.runs) if own else {}, own
+        for name, path in recipe.borrowed_of(size).items():
+            other, _, run = path.partition("/")
+            lent = read_result(folder, other, size)
+            if lent and run in lent.runs:
+                runs[name], lender = lent.runs[run], lender or lent
+        if lender and runs:
+            yield replace(lender, recipe=recipe.name, runs=runs)
 
 
-def results_or_none(folder: Path, recipe: str) -> Sequence[RecipeResult | None]:
+def results_or_none(folder: Path, recipe: Recipe) -> Sequence[RecipeResult | None]:
     """The same, or one None where nothing is stored, so that this can be told too."""
     return list(read_results(folder, recipe)) or [None]
 
@@ -100,14 +122,24 @@ def _read(path: Path) -> RecipeResult:
         if given.pop("format") != FORMAT:
             raise ValueError("it is of another format")
         for part in ("runs", "baselines"):
-            given[part] = {name: _checked(RunResult(**each)) for name, each in given[part].items()}
+            given[part] = {name: _run(each) for name, each in given[part].items()}
         return RecipeResult(**given)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as problem:
         raise PartitaError(f"Cannot read the result {path}: {problem}. Make it again: partita recipe run") from problem
 
 
-def _checked(run: RunResult) -> RunResult:
-    lengths = {len(run.samples), *(len(values) for seeds in run.scores.values() for values in seeds.values())}
+def _run(given: Mapping[str, Any]) -> RunResult:
+    course = Course(**given["course"]) if given.get("course") else None
+    run = RunResult(**{**given, "course": course})
+    lengths = {len(run.samples), len(run.sizes), *map(len, _rows(run))}
     if lengths != {len(run.clients)} or run.variant not in run.scores:
         raise ValueError("its scores do not fit its clients")
+    if any(set(by_seed) != set(run.seeds) for by_seed in run.scores.values()):
+        raise ValueError("its scores do not fit its seeds")
     return run
+
+
+def _rows(run: RunResult) -> Iterator[Sequence[float | None]]:
+    yield from (values for by_seed in run.scores.values() for values in by_seed.values())
+    if run.course:
+        yield from (values for by_round in run.course.test.values() for values in by_round)

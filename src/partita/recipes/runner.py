@@ -1,24 +1,24 @@
 """How is a recipe run? Each of its runs is made or resumed in its folder; what they found becomes one result."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from datetime import date
 from pathlib import Path
 from typing import Any
 
 from ..api.run import keep_seeds
-from ..errors import PartitaError
-from ..evaluation.variants import Variant
+from ..errors import PartitaError, unknown
+from ..evaluation.analysis import make_analysis
 from ..experiment.files import make
 from ..runs.environment import environment
+from ..runs.evaluate import evaluate
 from ..runs.folders import find_runs
-from ..runs.gains import Beside, named_baselines
+from ..runs.session import Session
 from ..runs.stored import StoredRun, read_run
 from ..simulation.events import OnEvent, ignore
 from ..simulation.executor import Executor
+from .gathering import baseline_results, run_result
 from .places import RUNS
 from .recipe import Recipe, Size
-from .result import DIGITS, RecipeResult, RunResult
+from .result import RecipeResult, read_result
 
 
 def runs_folder(recipe: Recipe, size: Size, place: Path = RUNS) -> Path:
@@ -34,98 +34,80 @@ def run_recipe(
     recipe: Recipe,
     size: Size = "full",
     *,
+    only: Sequence[str] = (),
     place: Path = RUNS,
     prepare: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict,
+    stored: Path | None = None,
     on: Executor | str | None = None,
     on_event: OnEvent = ignore,
 ) -> RecipeResult:
-    """Make or resume all runs of a recipe. `prepare` may change the settings of each, for a trial."""
+    """Make or resume all runs of a recipe, or those that are named, with the analyses that its numbers need.
+
+    `prepare` may change the settings of each, for a trial. `stored` is a folder of results, from which runs are taken
+    that are not made here.
+    """
     if size == "small" and recipe.small is None:
         raise PartitaError(f"{recipe.name} has no small variant. Leave --small away.")
     if not recipe.runs:
-        raise PartitaError(f"{recipe.name} has nothing that could be run: {recipe.obstacle}")
+        lent = dict.fromkeys(path.partition("/")[0] for path in recipe.borrowed_of(size).values())
+        way = f"its runs are those of {', '.join(lent)}; run these" if lent else recipe.obstacle
+        raise PartitaError(f"{recipe.name} has nothing of its own that could be run: {way}")
+    for name in only:
+        if name not in recipe.runs_of(size):
+            raise PartitaError(unknown(f"run of {recipe.name}", name, recipe.runs_of(size)))
     folder = runs_folder(recipe, size, place)
     made: dict[str, list[StoredRun]] = {}
-    for name in recipe.runs:
+    for name in only or recipe.runs_of(size):
         experiment = make(prepare(recipe.settings_of(name, size)))
         beside = recipe.baselines if recipe.baselines != "none" else False
         kept = keep_seeds(experiment, folder / name, recipe.seeds_of(size), baselines=beside, on=on, on_event=on_event)
-        made[name] = [each.stored for each in kept]
-    return gathered_result(recipe, size, made)
+        wanted = [analysis for analysis, runs in recipe.analyses.items() if name in runs]
+        most = recipe.small.analysed if size == "small" and recipe.small else None
+        made[name] = [_analysed(each.stored, wanted, most, on_event) for each in kept]
+    return gathered_result(recipe, size, made, stored)
 
 
-def finished_result(recipe: Recipe, size: Size = "full", *, place: Path = RUNS) -> RecipeResult:
-    """The result of those runs that are finished under every seed; nothing is run."""
+def finished_result(
+    recipe: Recipe, size: Size = "full", *, place: Path = RUNS, stored: Path | None = None
+) -> RecipeResult:
+    """The result of those runs and seeds that are finished; nothing is run."""
     folder, made = runs_folder(recipe, size, place), {}
-    for name in recipe.runs:
-        found = [read_run(path) for path in find_runs(folder / name)]
-        if len(found) == recipe.seeds_of(size) and all(run.finished for run in found):
-            made[name] = sorted(found, key=lambda run: run.seed)
-    if not made:
-        raise PartitaError(f"No run in {folder} is finished under all seeds. Go on with: {command(recipe, size)}")
-    return gathered_result(recipe, size, made)
+    for name in recipe.runs_of(size):
+        found = [read_run(path) for path in find_runs(folder / name)] if (folder / name).is_dir() else []
+        if finished := [run for run in found if run.finished]:
+            made[name] = sorted(finished, key=lambda run: run.seed)
+    return gathered_result(recipe, size, made, stored)
 
 
-def gathered_result(recipe: Recipe, size: Size, made: Mapping[str, Sequence[StoredRun]]) -> RecipeResult:
-    """What finished runs found, by the recipe's names for them."""
-    first = next(iter(made.values()))
+def gathered_result(
+    recipe: Recipe, size: Size, made: Mapping[str, Sequence[StoredRun]], stored: Path | None = None
+) -> RecipeResult:
+    """What finished runs found, by the recipe's names for them, beside what is stored of others."""
+    before = read_result(stored, recipe.name, size) if stored else None
+    results = {name: run_result(runs) for name, runs in made.items()}
+    known = {**(before.runs if before else {}), **results}
+    if not known:
+        raise PartitaError(f"No run of {recipe.name} is finished. Go on with: {command(recipe, size)}")
+    first = next(iter(made.values()), None)
     return RecipeResult(
         recipe=recipe.name,
         size=size,
         command=command(recipe, size),
-        date=date.today().isoformat(),
-        environment={**environment(), "commit": first[0].record.environment.get("commit")},
-        runs={name: _run_result(runs) for name, runs in made.items()},
-        baselines=_baselines(first),
+        environment=_environment() if results or not before else before.environment,
+        runs={name: known[name] for name in recipe.runs if name in known},
+        baselines=(baseline_results(first) if first else {}) or (before.baselines if before else {}),
     )
 
 
-def _run_result(runs: Sequence[StoredRun], variant: Variant | None = None, choice: str = "") -> RunResult:
-    first = runs[0]
-    clients = sorted(first.tested(variant))
-    used = variant or first.record.variant
-    variants = [used] if variant else sorted(first.summaries())
-    scores = {
-        each: {str(run.seed): [round(run.scores(each)[client], DIGITS) for client in clients] for run in runs}
-        for each in variants
-        if all(set(clients) <= run.scores(each).keys() for run in runs)
-    }
-    return RunResult(
-        settings=dict(first.record.settings),
-        rounds=first.record.rounds,
-        metric=first.record.metric,
-        variant=used,
-        fingerprint=first.record.fingerprint,
-        seconds=round(sum(seconds for run in runs for _, seconds, _ in run.rounds), 1),
-        clients=[first.record.name_of(client) for client in clients],
-        samples=[first.tested(variant)[client].count for client in clients],
-        scores=scores,
-        choice=choice,
-    )
+def _environment() -> dict[str, object]:
+    """Versions and machine; the commit is that of each run."""
+    return {name: value for name, value in environment().items() if name != "commit"}
 
 
-def _baselines(runs: Sequence[StoredRun]) -> dict[str, RunResult]:
-    """The floor and the baselines of the first method, which are the same for all methods on its data."""
-    found = _floor(runs)
-    read: dict[Path, StoredRun] = {}
-    named = [named_baselines(run, read).found for run in runs]
-    for name, beside in named[0].items():
-        if all(name in each for each in named):
-            found[name] = _run_result([each[name].run for each in named], _variant(beside), beside.choice)
-    return found
-
-
-def _floor(runs: Sequence[StoredRun]) -> dict[str, RunResult]:
-    """The score of a constant answer, which no seed changes."""
-    lowest, own = runs[0].analyses.get("floor"), _run_result(runs)
-    tested = sorted(runs[0].tested())
-    if not lowest or not set(tested) <= set(lowest["clients"]):
-        return {}
-    by_client = dict(zip(lowest["clients"], lowest["score"], strict=True))
-    scores = [round(by_client[client], DIGITS) for client in tested]
-    constant = {own.variant: {str(run.seed): scores for run in runs}}
-    return {"floor": replace(own, settings={}, rounds=0, seconds=0.0, scores=constant)}
-
-
-def _variant(beside: Beside) -> Variant:
-    return beside.variant or beside.run.record.variant
+def _analysed(run: StoredRun, wanted: Sequence[str], most: int | None, on_event: OnEvent) -> StoredRun:
+    """The run with the analyses that are wanted; those that it has are not made again."""
+    settings = {} if most is None else {"clients": most}
+    if missing := [make_analysis(name, settings) for name in wanted if name not in run.analyses]:
+        with Session.open(run.folder, on_event=on_event) as session:
+            evaluate(session, missing)
+    return read_run(run.folder)

@@ -57,7 +57,7 @@ class Baselines:
         return names.pop() if len(names) == 1 else None
 
     def _name(self, key: tuple[str, str]) -> str:
-        """With what sets it apart from others of the name."""
+        """The name, with what distinguishes it from others of the same name."""
         rivals = [json.loads(other) for name, other in self._found if name == key[0]]
         own = json.loads(key[1])
         differing = [said for place, said in enumerate(own) if len({rival[place] for rival in rivals}) > 1]

@@ -6,7 +6,7 @@ from .method import Method
 from .study import Study
 
 LEVEL = 0.05
-"""Of the test that a difference must pass to be called sure."""
+"""The level of the test that a difference must pass to be called sure."""
 
 
 def conclusions(study: Study) -> list[str]:
@@ -22,17 +22,31 @@ def best_method(study: Study) -> Method | None:
     return max(known, key=lambda method: study.metric.gain(method.mean, 0.0)) if known else None
 
 
+def best_baseline(study: Study) -> str | None:
+    """The reference that the conclusion compares the best method with; of no baselines, none."""
+    best = best_method(study)
+    rival = _rival(study, best) if best else None
+    found = [name for name in study.references if best and rival and best.against.get(name) == rival.name]
+    measured = (name for name in study.references if any(method.over(name) for method in study.methods))
+    return next(iter(found), next(measured, None))
+
+
+def _rival(study: Study, best: Method) -> Method | None:
+    """The best of the baselines of a method."""
+    rivals = [each for each in (*study.baselines, *study.methods) if each is not best and _serves(best, each)]
+    return max(rivals, key=lambda each: study.metric.gain(each.mean, 0.0)) if rivals else None
+
+
 def _conclusion(study: Study) -> str | None:
     best = best_method(study)
     if best is None:
         return None
-    rivals = [each for each in (*study.baselines, *study.methods) if each is not best and _serves(best, each)]
+    rival = _rival(study, best)
     said = f"{best.name} reaches {study.metric.text(best.mean)} in the mean over clients"
     if len(study.methods) > 1:
         said = f"Of {len(study.methods)} methods {best.name} is best: {study.metric.text(best.mean)} over clients"
-    if not rivals:
+    if rival is None:
         return f"{said}; there is no baseline to compare it with."
-    rival = max(rivals, key=lambda each: study.metric.gain(each.mean, 0.0))
     difference = _difference(study, best, rival)
     lead = f"{_against(study, difference, rival)}{_next(study, best)}"
     return f"{said}, {lead}; {_harm(study, best)}.{_caveats(study, best)}"

@@ -39,13 +39,13 @@ class Method:
     """Decides its colour."""
     replicas: tuple[Replica, ...]
     gains: tuple[Mapping[str, Gain], ...]
-    """Of each replica, by what it is measured against: runs on the same clients and seed."""
+    """The gains of each replica, by the name of the reference: runs on the same clients and seed."""
     marks: tuple[str, ...] = ()
-    """In what it is not on equal terms with the others."""
+    """The terms in which it differs from the others."""
     against: Mapping[str, str] = field(default_factory=dict)
     """The baseline of the report that each reference of this method is."""
     choice: str = ""
-    """Of a baseline: how its settings were chosen."""
+    """For a baseline, how its settings were chosen."""
 
     @property
     def tested(self) -> list[Replica]:

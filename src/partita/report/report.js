@@ -74,12 +74,14 @@
   button.hidden = false;
   name();
 
-  // On paper nothing can be opened. Long tables would fill it: they stay closed, and are not printed.
-  const MOST_ROWS = 60;
+  // On paper nothing can be opened or scrolled. Long tables would fill it, and wide ones would be cut off: they stay
+  // closed, and are not printed.
+  const MOST_ROWS = 60, MOST_COLUMNS = 9;
   let closed = [];
   addEventListener("beforeprint", () => {
     closed = [...document.querySelectorAll("details:not([open])")]
-      .filter(each => each.querySelectorAll("tr").length <= MOST_ROWS);
+      .filter(each => each.querySelectorAll("tr").length <= MOST_ROWS
+        && Math.max(0, ...[...each.querySelectorAll("thead tr")].map(row => row.children.length)) <= MOST_COLUMNS);
     for (const each of closed) each.open = true;
   });
   addEventListener("afterprint", () => { for (const each of closed) each.open = false; });

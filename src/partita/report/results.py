@@ -117,7 +117,7 @@ def _cells(study: Study, method: Method, *more: str) -> tuple[str, ...]:
 
 
 def named(method: Method, *more: str) -> str:
-    """With what a reader must know of it, in the table itself."""
+    """The name of a method in a table, with the remarks that a reader must know."""
     marks = list(more)
     if not method.finished:
         marks.append("not finished")

@@ -40,18 +40,23 @@ class Scale:
         return self.start + (value - low) / (high - low) * (self.end - self.start)
 
 
-def ticks(low: float, high: float, most: int = 6) -> tuple[float, ...]:
+def ticks(low: float, high: float, most: int = 6, *, whole: bool = False) -> tuple[float, ...]:
     """Round numbers from at or below `low` to at or above `high`, no more than asked (at least three).
 
     >>> ticks(3, 97)
     (0.0, 20.0, 40.0, 60.0, 80.0, 100.0)
+    >>> ticks(35, 36, whole=True)
+    (35.0, 36.0)
     """
     if low == high:
         # One value alone has no span: an axis around it, from zero where it is zero.
         low, high = (0.0, 1.0) if low == 0 else (low - abs(low) / 2, high + abs(high) / 2)
     span = high - low
     power = 10.0 ** math.floor(math.log10(span / most))
-    candidates = (_multiples(low, high, factor * power) for factor in STEPS)
+    steps = [factor * power for factor in STEPS]
+    if whole:
+        steps = [1.0, *(step for step in steps if step > 1 and step % 1 == 0)]
+    candidates = (_multiples(low, high, step) for step in steps)
     return next(found for found in candidates if len(found) <= max(most, 3))
 
 
@@ -63,12 +68,16 @@ def axis(
     *,
     most: int = 6,
     within: tuple[float, float] = (-math.inf, math.inf),
+    whole: bool = False,
 ) -> Axis:
-    """An axis that begins and ends at ticks around the values; `within` are bounds that scores cannot leave."""
+    """An axis that begins and ends at ticks around the values; `within` are bounds that scores cannot leave.
+
+    With `whole`, ticks are at whole numbers.
+    """
     known = list(values)
     low, high = min(known), max(known)
     # Values that differ by rounding alone are one value.
-    found = ticks(low, low if math.isclose(low, high) else high, most)
+    found = ticks(low, low if math.isclose(low, high) else high, most, whole=whole)
     kept = tuple(tick for tick in found if within[0] - 1e-9 <= tick <= within[1] + 1e-9)
     return Axis(label, max(found[0], within[0]), min(found[-1], within[1]), kept, text, say)
 
@@ -102,7 +111,7 @@ def size_axis(label: str, values: Iterable[float], *, few: bool = False) -> Axis
     known = [max(value, 1.0) for value in values]
     low, high = min(known), max(known)
     if high / low <= 20:
-        return axis(label, known, most=4 if few else 6, within=(0, math.inf))
+        return axis(label, known, most=4 if few else 6, within=(0, math.inf), whole=True)
     steps = (factor * 10.0**power for power in range(0, 13) for factor in (1, 2, 5))
     found = tuple(step for step in steps if low <= step <= high)
     shown = found if len(found) <= (3 if few else 6) else tuple(step for step in found if math.log10(step) % 1 < 1e-9)

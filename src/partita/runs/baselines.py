@@ -184,8 +184,11 @@ class _Search:
 
     def _opened(self, experiment: Experiment) -> Session:
         """A run that was made just now."""
-        folder = self._folder(experiment)
-        return Session.open(folder, experiment, write=folder != self._session.folder, on=self._session.executor)
+        folder, on = self._folder(experiment), self._session.executor
+        if folder == self._session.folder:
+            # It may have been evaluated more often than baselines are.
+            return Session.open(folder, self._session.experiment, write=False, on=on)
+        return Session.open(folder, experiment, on=on)
 
     def _finetuning(self, source: Session, experiment: Experiment, rate: float) -> list[Tried]:
         """What was tried of fine-tuning, kept with the run that is fine-tuned."""
@@ -250,6 +253,6 @@ class _Search:
 
 
 def _validation_score(session: Session) -> float | None:
-    """Of the model before local training, which is what these methods are used with."""
+    """The score of the model before local training, the one that these methods are used with."""
     found = session.stored.summaries(role="validation").get("before_local")
     return found.macro if found else None

@@ -61,7 +61,9 @@ def analyse(session: Session, analysis: Analysis) -> Result:
 
 
 def _open(session: Session, opened: ExitStack, folder: Path) -> Population:
-    """The clients of another run that is done."""
+    """The clients of a run that is done: this one, or one beside it."""
+    if folder.resolve() == session.folder.resolve():
+        return stored_clients(session)
     beside = opened.enter_context(session.beside(folder))
     beside.need_done()
     return stored_clients(beside)

@@ -135,7 +135,7 @@ def _floor_of(run: StoredRun, beside: Beside) -> Gain | None:
 
 
 def _budget(entry: Mapping[str, Any]) -> str | None:
-    """In what a method and its baseline differ."""
+    """The difference between the budgets of a method and its baseline, in words."""
     own, other = entry.get("own_budget"), entry.get("budget")
     if not own or not other or own == other:
         return None

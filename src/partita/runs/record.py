@@ -1,15 +1,15 @@
 """What is known about a run besides its numbers? A typed record, stored by key, with a format version."""
 
 import dataclasses
-import types
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 from ..errors import PartitaError
 from ..evaluation.metric import Metric
 from ..evaluation.variants import Variant
+from ..signatures.stored import fits
 
 FORMAT = 6
 BaselinesPlace = Literal["../baselines", "../../baselines"]
@@ -99,22 +99,6 @@ class RunRecord:
         if missing := hints.keys() - values.keys():
             raise ValueError(f"its record lacks {', '.join(sorted(missing))}")
         for name, kind in hints.items():
-            if not _fits(values[name], kind):
+            if not fits(values[name], kind):
                 raise ValueError(f"its record has {values[name]!r} as {name}")
         return cls(**{name: values[name] for name in hints})
-
-
-def _fits(value: object, kind: Any) -> bool:
-    """Whether a value from JSON has a type."""
-    origin, inner = get_origin(kind), get_args(kind)
-    if kind is Any:
-        return True
-    if origin in (Union, types.UnionType):
-        return any(_fits(value, each) for each in inner)
-    if origin is Literal:
-        return value in inner
-    if origin is list:
-        return isinstance(value, list) and all(_fits(each, inner[0]) for each in value)
-    if origin is dict:
-        return isinstance(value, dict) and all(_fits(each, inner[1]) for each in value.values())
-    return isinstance(value, kind) and not (kind is int and isinstance(value, bool))

@@ -168,7 +168,9 @@ class Store:
             return self.values(ANALYSES)
 
     def add_analysis(self, name: str, value: object) -> None:
+        """Write what was found out; that it could not be found out before is no longer true."""
         with self.writing() as connection:
+            connection.execute("DELETE FROM analyses WHERE name = ?", (f"{name}_failed",))
             connection.execute("INSERT OR REPLACE INTO analyses VALUES (?, ?, ?)", _row(name, value))
 
     @property

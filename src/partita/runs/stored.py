@@ -33,7 +33,7 @@ class StoredRun:
     analyses: dict[str, Any]
     """The results of analyses by name: labels, network, baselines, guard and others."""
     left_out: list[LeftOut] = field(default_factory=list)
-    """Of pretraining too."""
+    """In all stages, including pretraining."""
     outcomes: list[Outcomes] = field(default_factory=list)
     """What became of each test sample after the last round, where that is stored."""
 

@@ -21,7 +21,7 @@ class Tried:
     lr: float
     score: float | None
     epochs: int | None = None
-    """Of fine-tuning."""
+    """The number of epochs of fine-tuning."""
 
 
 def tried_rates(score: Callable[[float], float | None], better: Callable[[float, float], float]) -> list[Tried]:
@@ -39,7 +39,7 @@ def tried_rates(score: Callable[[float], float | None], better: Callable[[float,
 
 
 def scaled(rate: float, factor: float) -> float:
-    """Without the last bits of a product: a tenth of 0.1 is 0.01.
+    """The product, rounded so that a tenth of 0.1 is exactly 0.01.
 
     >>> scaled(0.1, 0.1)
     0.01

@@ -12,7 +12,7 @@ AT_ONCE = 1 << 20
 """The number of values that are processed together."""
 
 Combine = Callable[[Tensor, Tensor], Tensor]
-"""Of changes in ascending order (clients x entries) and how many of them were sent: one change for each entry.
+"""Combines changes in ascending order (clients x entries), given how many were sent, into one change for each entry.
 
 What was not sent comes last, as infinity. Entries that nobody sent are left out before.
 """

@@ -23,17 +23,11 @@ from ..randomness import Moment
 from ..registry import Trusted
 from ..simulation.tasks import Factory
 from ..tensors import Tensors, under
-from .loaded import CARD
-from .reading import read_card
+from .card_files import CARD, PREPARATION, read_card
 from .separation import Separation, separate
 from .tensor_files import hash_of, read_tensors
 
-SHARED, GLOBAL, PREPARATION, VOCABULARY = (
-    "shared.safetensors",
-    "global.safetensors",
-    "preparation.safetensors",
-    "vocabulary.json",
-)
+SHARED, GLOBAL, VOCABULARY = "shared.safetensors", "global.safetensors", "vocabulary.json"
 GUARD = "guard/"
 """Before the names of tensors in which a client's global network differs from that of others."""
 
@@ -46,7 +40,6 @@ class Artefact:
     the body with the shared weights and the names of the head's tensors, so that inputs of different clients go
     through the body in one batch and each row through its own head; elsewhere, and for any client whose personal part
     holds more, `outputs(client, inputs)` puts a client's tensors into one network that all clients share.
-    `global_outputs` is the same for the global model, which the guard mixes in with the weight `1 - weight(client)`.
     """
 
     def __init__(
@@ -143,10 +136,6 @@ class Artefact:
         """The logits of a client's personal model, unguarded, for prepared inputs, from the one network of all."""
         return self._answering(client).outputs(inputs, self.entry(client)["number"], self._moment)
 
-    def global_outputs(self, client: str | int | None, inputs: Tensor) -> Tensor:
-        """The logits of the global model for prepared inputs."""
-        return self._global_answering(client).outputs(inputs, -1, self._moment)
-
     @cached_property
     def separation(self) -> Separation | None:
         """The body and the names of the head's tensors, where the personal part is a linear head at the end."""
@@ -170,8 +159,6 @@ class Artefact:
         names = list(task.weights) if self._algorithm is None else list(self.card["tensors"])
         if lacking := [name for name in names if name not in together]:
             raise PartitaError(f"{self.folder} has no {lacking[0]} for client {client}. Export the models again.")
-        for name, tensor in task.weights.items() if self._algorithm is None else ():
-            _need_like(together[name], tensor, f"{self.folder}: {name} of client {client}")
         return Answering(task, {name: together[name] for name in names}, self._algorithm)
 
     def _global_answering(self, client: str | int | None) -> Answering:
@@ -198,6 +185,7 @@ class Artefact:
             self.card["variant"],
             entry["weight"] if guarded else None,
             self._moment,
+            entry["onboarded"]["samples"] if "onboarded" in entry else None,
         )
 
     def _task(self, client: str | int) -> Task:
@@ -205,15 +193,10 @@ class Artefact:
         key = json.dumps(facts, sort_keys=True)
         if key not in self._tasks:
             given = {name: tuple(fact) if isinstance(fact, list) else fact for name, fact in facts.items()}
+            with torch.random.fork_rng(devices=[]):
+                module = self._network if isinstance(self._network, nn.Module) else self._network(**given)
             groups = {name: tuple(patterns) for name, patterns in self.card["groups"].items()}
-            try:
-                with torch.random.fork_rng(devices=[]):
-                    module = self._network if isinstance(self._network, nn.Module) else self._network(**given)
-                self._tasks[key] = Task(module, groups=groups, buffers=self.card["buffers"])
-            except Exception as problem:
-                # A network of anybody's, made with facts that anybody may have written.
-                text = " ".join(str(problem).split())
-                raise PartitaError(f"The network of {self.folder} cannot be made: {text[:200]}.") from problem
+            self._tasks[key] = Task(module, groups=groups, buffers=self.card["buffers"])
         return self._tasks[key]
 
     def _own(self, client: str | int) -> Tensors:
@@ -237,14 +220,6 @@ class Artefact:
         if any(part in ("", ".", "..") or "\\" in part or ":" in part for part in parts):
             raise PartitaError(f"The card of {self.folder} names the file {name!r}, which is outside of the folder.")
         return self.folder.joinpath(*parts)
-
-
-def _need_like(found: Tensor, expected: Tensor, what: str) -> None:
-    if (found.shape, found.dtype) != (expected.shape, expected.dtype):
-        raise PartitaError(
-            f"{what} is of shape {list(found.shape)} and type {found.dtype}, but the network has "
-            f"{list(expected.shape)} and {expected.dtype}. Export the models again."
-        )
 
 
 def load_exported(

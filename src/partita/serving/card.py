@@ -5,10 +5,13 @@ from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
 
+from ..evaluation.gains import hurt_text
 from ..evaluation.metric import Metric
 from ..evaluation.variants import VARIANTS, Variant
-from ..formatting import MINUS
+from ..formatting import MINUS, NONE, amount
 from ..runs.gains import gains_of
+from .card_files import FORMAT, PREPARATION
+from .facts import SCORED, scores_told
 from .loaded import LoadedRun
 
 MOST_CLASSES, MOST_CLIENTS = 50, 20
@@ -27,7 +30,7 @@ def card_of(
     record, data = run.stored.record, run.experiment.data
     algorithm = run.population.algorithm
     return {
-        "format": 1,
+        "format": FORMAT,
         "partita": version("partita"),
         "method": {
             "label": record.label,
@@ -72,30 +75,19 @@ def _scores(run: LoadedRun, which: Variant | None) -> dict[str, Any]:
         "test": asdict(summary) if summary else None,
         "guarded": {"macro": guard["macro_guarded"], "hurt": guard["hurt_after"]} if guard else None,
         "compared": [
-            {"with": gain.over, "macro": gain.macro, "gain": gain.mean, "hurt": len(gain.hurt)}
+            {
+                "with": gain.over,
+                "macro": gain.macro,
+                "gain": gain.mean,
+                "hurt": len(gain.hurt),
+                "surely": len(gain.surely) if gain.has_intervals else None,
+                "of": len(gain.clients),
+            }
             for gain in gains_of(stored)
         ]
         if which in (None, stored.record.variant)
         else [],
     }
-
-
-def client_scores(run: LoadedRun, which: Variant | None, number: int) -> dict[str, Any]:
-    """A client's test score: of its personal model, and of what the guard chose."""
-    stored = run.stored
-    variant = which or stored.record.variant
-    found = [
-        each
-        for each in stored.at_last
-        if (each.client, each.variant, each.role) == (number, variant, "test") and each.count
-    ]
-    if not found:
-        return {"score": None}
-    record = found[0]
-    guard = stored.analyses.get("guard") if which is None else None
-    guarded = dict(zip(guard["clients"], guard["guarded"], strict=True)).get(number) if guard else None
-    own = {"test": record.score, "count": record.count, "correct": record.correct, "loss": record.loss}
-    return {"score": {**own, **({} if guarded is None else {"guarded": guarded})}}
 
 
 def card_text(card: Mapping[str, Any]) -> str:
@@ -104,13 +96,13 @@ def card_text(card: Mapping[str, Any]) -> str:
     lines = [
         f"# {_plain(card['method']['label'])} on {_plain(data['name'])}",
         "",
-        f"Models of {len(card['clients'])} clients, {VARIANTS[card['variant']]}, by personalized federated learning "
+        f"{_models_text(card)}, by personalized federated learning "
         f"({_plain(card['method']['label'])}, {run['rounds']} rounds, seed {run['seed']}), written by partita "
         f"{card['partita']} from the run `{_plain(run['folder'])}`.",
         "",
         f"- Network: `{_plain(card['network']['name'])}`",
         f"- Licence: {_plain(card['licence'] or 'not stated')}",
-        f"- Inputs: {_inputs_text(card['inputs'])}",
+        f"- Inputs: {_inputs_text(card['inputs'], PREPARATION in card['files'])}",
         f"- Outputs: {_outputs_text(card)}",
         f"- Personal tensors: {', '.join(f'`{_plain(name)}`' for name in card['personal']) or 'none'}",
         f"- Data: {_plain(data['name'])}, divided by {_plain(_split(data['origin']))}; fingerprint "
@@ -122,8 +114,8 @@ def card_text(card: Mapping[str, Any]) -> str:
     if scores["test"]:
         test = scores["test"]
         lines += [
-            f"Test {metric.name} after round {scores['round']}, mean ± spread over {test['clients']} clients: "
-            f"{metric.spread(test['macro'], test['std'])}; worst tenth of the clients: "
+            f"Test {metric.name} after round {scores['round']}, mean ± spread over {test['clients']} clients of the "
+            f"run: {metric.spread(test['macro'], test['std'])}; worst tenth of the clients: "
             f"{metric.text(test['worst_decile'])}.",
             "",
         ]
@@ -133,10 +125,12 @@ def card_text(card: Mapping[str, Any]) -> str:
         lines += [f"| compared with | its {metric.name} | gain | clients hurt |", "|---|---|---|---|"]
         lines += [
             f"| {_plain(each['with'])} | {metric.text(each['macro'])} | "
-            f"{metric.change(each['gain']).replace(MINUS, '-')} | {each['hurt']} |"
+            f"{metric.change(each['gain']).replace(MINUS, '-')} | "
+            f"{hurt_text(each['hurt'], each['surely'] or 0, each['of'], known=each['surely'] is not None)} |"
             for each in scores["compared"]
         ]
         lines.append("")
+    lines += _clients_text(card["clients"], metric)
     lines += [
         "## Use",
         "",
@@ -164,6 +158,40 @@ def card_text(card: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _models_text(card: Mapping[str, Any]) -> str:
+    """Whose models they are, and how they were made."""
+    entries = list(card["clients"].values())
+    told = entries[0].get("onboarded")
+    how = VARIANTS[card["variant"]]
+    if told:
+        epochs = amount(told["epochs"], "epoch")
+        how = f"onboarded with {amount(told['samples'], 'sample')} ({epochs} from the start `{told['start']}`)"
+    return f"{'Model' if len(entries) == 1 else 'Models'} of {amount(len(entries), 'client')}, {how}"
+
+
+def _clients_text(clients: Mapping[str, Mapping[str, Any]], metric: Metric) -> list[str]:
+    """A table of the first clients and their scores."""
+    known = {name: scores_told(entry) for name, entry in list(clients.items())[:MOST_CLIENTS]}
+    models = [model for model in SCORED if any(model in scores for scores in known.values())]
+    if not models:
+        return []
+    rows = [
+        f"| {_plain(name)} | "
+        f"{' | '.join(metric.text(scores[model]) if model in scores else NONE for model in models)} |"
+        for name, scores in known.items()
+    ]
+    more = len(clients) - len(known)
+    return [
+        f"Test {metric.name} of each client, by model:",
+        "",
+        f"| client | {' | '.join(models)} |",
+        f"|---{'|---' * len(models)}|",
+        *rows,
+        "",
+        *([f"`card.json` has {amount(more, 'client')} more.", ""] if more > 0 else []),
+    ]
+
+
 def _graph_text(form: str, graph: Mapping[str, Any]) -> str:
     """What a graph takes, or where each client's is."""
     if "file" not in graph:
@@ -179,13 +207,18 @@ def _graph_text(form: str, graph: Mapping[str, Any]) -> str:
     )
 
 
-def _inputs_text(inputs: Mapping[str, Any]) -> str:
+def _inputs_text(inputs: Mapping[str, Any], normalised: bool) -> str:
+    """The shape and type of inputs, and how they are prepared."""
     if inputs["texts"] is not None:
         return (
             f"texts, of which {inputs['shape'][0]} {'characters' if inputs['texts']['characters'] else 'words'} count"
         )
     shape = " x ".join(map(str, inputs["shape"])) or "one"
-    return f"batches of {shape} {inputs['type']}" + (" (scaled to 0..1)" if inputs["type"] == "bytes" else "")
+    steps = [
+        *(["divided by 255"] if inputs["type"] == "bytes" else []),
+        *([f"normalised by `mean` and `std` in `{PREPARATION}`"] if normalised else []),
+    ]
+    return f"batches of {shape} {inputs['type']}; prepared: {', then '.join(steps) or 'as they are'}"
 
 
 def _outputs_text(card: Mapping[str, Any]) -> str:
@@ -202,7 +235,7 @@ def _split(origin: Mapping[str, Any]) -> str:
     split = origin.get("split")
     if not isinstance(split, Mapping):
         return "hand"
-    settings = ", ".join(f"{key} {value}" for key, value in split.items() if key != "name")
+    settings = ", ".join(f"{key} {value}" for key, value in split.items() if key != "name" and value is not None)
     return f"{split.get('name')}" + (f" ({settings})" if settings else "")
 
 

@@ -16,11 +16,13 @@ from ..evaluation.variants import Variant
 from ..prediction.clients import about_client, answering, classes_of, common_answering
 from ..prediction.model import Answering, class_names
 from ..tensors import Tensors, only, prefixed
-from .artefact import GLOBAL, GUARD, PREPARATION, SHARED, VOCABULARY, Artefact
-from .card import card_of, card_text, client_scores
+from .artefact import GLOBAL, GUARD, SHARED, VOCABULARY, Artefact
+from .card import card_of, card_text
+from .card_files import CARD, PREPARATION
+from .facts import client_scores
 from .files import FileNames, new_folder
 from .graphs import Format, write_graphs
-from .loaded import CARD, LoadedRun
+from .loaded import LoadedRun
 from .tensor_files import hash_of, write_tensors
 
 
@@ -65,12 +67,13 @@ def export_models(
     numbers = [data.client(each) for each in clients] if clients is not None else list(range(len(data)))
     if not numbers:
         raise PartitaError("There are no clients to export.")
-    models = (_exported(run, number, which, label_counts) for number in dict.fromkeys(numbers))
+    scores = client_scores(run.stored, which)
+    models = (_exported(run, number, which, scores(number), label_counts) for number in dict.fromkeys(numbers))
     write_models(run, folder, models, which, formats=formats, merged=merged, licence=licence, force=force)
     return folder
 
 
-def _exported(run: LoadedRun, number: int, which: Variant | None, counted: bool) -> Exported:
+def _exported(run: LoadedRun, number: int, which: Variant | None, scores: Mapping[str, Any], counted: bool) -> Exported:
     models, data = run.population[number], run.experiment.data
     chosen = run.chosen(number) if which is None else None
     about = about_client(models, data, which, chosen)
@@ -83,7 +86,7 @@ def _exported(run: LoadedRun, number: int, which: Variant | None, counted: bool)
         common_answering(chosen.common) if chosen and about.guarded else None,
         run.facts(number),
         classes_of(data, number, run.inputs),
-        client_scores(run, which, number) | counts,
+        {**scores, **counts},
     )
 
 

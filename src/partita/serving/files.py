@@ -10,10 +10,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 from ..errors import PartitaError
-from .loaded import CARD
+from .card_files import CARD
 
 MOST_CHARACTERS = 120
-"""Of the name of a client's file; a longer one is cut, and ends in a hash."""
+"""The largest length of the name of a client's file; a longer one is cut, and ends in a hash."""
 
 
 @contextmanager

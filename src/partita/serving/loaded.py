@@ -22,9 +22,7 @@ from ..simulation.experiment import Experiment
 from ..simulation.setup import Setup
 from ..simulation.tasks import facts_for
 from ..tensors import Tensors
-
-CARD = "card.json"
-"""The file by which an exported folder is known."""
+from .card_files import CARD
 
 
 class LoadedRun:

@@ -1,30 +1,41 @@
 """How do clients that came later outlast a server? Each is a folder of exported models, below one folder for a run."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ..errors import PartitaError
 from ..prediction.model import ClientModel
 from ..runs.stored import StoredRun
 from .artefact import Artefact
+from .card_files import read_card
 from .files import file_names
 from .loaded import LoadedRun
 from .onboard import Newcomer, write_newcomer
-from .reading import read_card
 
 
-def kept_newcomers(folder: Path, run: StoredRun) -> dict[str, Path]:
-    """The folder of each client that was kept, by its name. One of another run is an error."""
+@dataclass(frozen=True)
+class Kept:
+    """A client that joined a run later."""
+
+    told: Mapping[str, Any]
+    """What its card says of it."""
+    folder: Path | None
+    """Where it is written; None if it is in memory alone."""
+
+
+def kept_newcomers(folder: Path, run: StoredRun) -> dict[str, Kept]:
+    """The clients that were kept, by their names. One of another run is an error."""
     record = run.record
     wanted = (record.started, record.seed, record.fingerprint)
-    found: dict[str, Path] = {}
+    found: dict[str, Kept] = {}
     # What is being written has a name that begins with a dot.
     for place in sorted(each for each in folder.glob("*") if each.is_dir() and not each.name.startswith(".")):
         card = read_card(place)
-        told = (card["run"]["started"], card["run"]["seed"], card["data"]["fingerprint"])
-        if told != wanted:
+        if (card["run"]["started"], card["run"]["seed"], card["data"]["fingerprint"]) != wanted:
             raise PartitaError(f"{place} holds a client of another run. Give --keep another folder.")
-        found |= dict.fromkeys(card["clients"], place)
+        found |= {client: Kept(told, place) for client, told in card["clients"].items()}
     return found
 
 

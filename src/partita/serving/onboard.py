@@ -31,6 +31,7 @@ from ..prediction.model import About, Answering, ClientModel, class_names
 from ..tensors import Tensors
 from .answers import class_of
 from .export import Exported, common_weights, write_models
+from .facts import scores_told
 from .loaded import LoadedRun
 from .questions import Questions, read_questions
 
@@ -45,10 +46,16 @@ class Newcomer:
 
     model: ClientModel
     exported: Exported
-    samples: int
-    """How many it learned from."""
-    score: float | None
-    """On the test file, where there is one."""
+
+    @property
+    def samples(self) -> int:
+        """How many it learned from."""
+        return self.model.about.onboarded or 0
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """On the test file, where there is one, by model: guarded, personal, global."""
+        return scores_told(self.exported.about)
 
 
 def onboard(
@@ -80,15 +87,23 @@ def onboard(
     tensors = train_personal_part(models, donors, settings)
     own = Answering(task, tensors, models.algorithm if models.algorithm.predict else None)
     weight, common = _guarded(run, models, tensors, task)
-    about = About(name, NEW, run.stored.record.label, run.stored.record.variant, weight, models.client.moment)
+    record, moment = run.stored.record, models.client.moment
+    about = About(name, NEW, record.label, record.variant, weight, moment, len(samples))
     model = assemble(own, about, run.inputs, classes, common if about.guarded else None)
-    score = None if test is None else _score(run, model, models, read_questions(test, run.inputs, label_column), test)
     told: dict[str, Any] = {
         "onboarded": {"samples": len(samples), "start": settings.start, "epochs": settings.epochs},
-        "score": None if score is None else {"test" if weight is None else "guarded": score},
+        "score": None,
     }
+    if test is not None:
+        asked = read_questions(test, run.inputs, label_column)
+        alone = assemble(own, replace(about, weight=None), run.inputs, classes)
+        told["score"] = {"test": _score(run, alone, models, asked, test), "count": len(asked)}
+        if common is not None:
+            everyone = assemble(common, replace(about, weight=None), run.inputs, classes)
+            told["score"]["guarded"] = _score(run, model, models, asked, test)
+            told["compared"] = {"global": _score(run, everyone, models, asked, test)}
     exported = Exported(name, NEW, own, weight, common if about.guarded else None, facts, classes, told)
-    return Newcomer(model, exported, len(samples), score)
+    return Newcomer(model, exported)
 
 
 def write_newcomer(run: LoadedRun, newcomer: Newcomer, folder: Path, *, force: bool = False) -> Path:

@@ -13,7 +13,7 @@ from ..tensors import Tensors, under
 from .artefact import GUARD, Artefact
 
 MOST_BYTES = 2**31 - 2**24
-"""Of stacked tensors: an ONNX file holds 2 GiB, and other things beside them."""
+"""The largest size of stacked tensors: an ONNX file holds at most 2 GiB, with the rest of the graph."""
 Places = Literal["one", "each row"]
 """How the input `client` is given: one place for the whole batch, or one for each row."""
 

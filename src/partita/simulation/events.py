@@ -28,7 +28,7 @@ class RoundEnded:
     own: Mapping[int, Tensors]
     """The new states of clients: of participants, and of absent clients if the method trains them."""
     records: Sequence[Record]
-    """Of this round only, like `traffic`."""
+    """The records of this round only, like `traffic`."""
     traffic: Sequence[Traffic]
     left_out: Sequence[LeftOut] = ()
     outcomes: Sequence[Outcomes] = ()
@@ -45,9 +45,9 @@ class Planned:
     data: str
     clients: int
     rounds: int
-    """That lie ahead."""
+    """The number of rounds that lie ahead."""
     baseline_rounds: int
-    """Of its baselines, where these are not there yet."""
+    """The number of rounds of baselines that do not exist yet."""
     notes: Sequence[str]
     """What is to be known of data and set-up."""
 

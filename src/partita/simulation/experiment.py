@@ -26,7 +26,7 @@ Engine = Literal["fast", "reference"] | RunPhase
 """How a phase is computed: the name of a built-in engine, or a function."""
 Participation = float | str | Sequence[Sequence[int]] | Sampler
 EVALUATIONS = 10
-"""So many points make a curve; more rounds cost no more evaluations."""
+"""The number of evaluations of a run: enough points for a curve, however many rounds there are."""
 ENGINES: Mapping[str, Callable[[], RunPhase]] = {"fast": FastEngine, "reference": lambda: reference.run_phase}
 
 
@@ -131,7 +131,7 @@ class Options(TypedDict, total=False):
     rounds: int
     seed: int
     participation: Participation
-    batching: Batching
+    batching: Batching | int
     server: Server | None
     pretrain: Pretraining | None
     loss: Loss | None

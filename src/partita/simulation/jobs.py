@@ -55,7 +55,7 @@ class Job(ABC):
     moment: Moment
 
     def run(self, setup: Setup) -> Iterator[ClientResult]:
-        """Of all clients together; if one of them diverges and may be left out, of each alone."""
+        """The results of all clients together; if one of them diverges and may be left out, of each separately."""
         clients = self.participants(setup)
         if setup.experiment.on_sick_client != "leave_out":
             yield from self.results(setup, clients)

@@ -28,7 +28,7 @@ class Checkpoint:
     state: Tensors
     """The server's."""
     left_out: Sequence[LeftOut] = ()
-    """Of all rounds until then."""
+    """The clients that were left out in the rounds so far."""
 
 
 def rounds(
@@ -128,7 +128,7 @@ def _left_out(setup: Setup, number: int, results: Sequence[ClientResult], before
 
 
 def _need_somebody(setup: Setup, number: int, left_out: Sequence[LeftOut]) -> None:
-    """Where everyone is left out, it is not for the sake of one of them."""
+    """Ends the run if every participant of the last rounds was left out: then it is no matter of single clients."""
     if not left_out:
         return
     recent = range(max(number + 2 - NAMED_AFTER, 1), number + 2)

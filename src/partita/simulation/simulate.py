@@ -55,7 +55,7 @@ def experiment_of(
     check_names("The experiment", options, known)
     need_parts(algorithm, model, data)
     divided = federate(data, seed=options.get("seed", 0)) if isinstance(data, Pool) else data
-    return Experiment(algorithm, model, divided, **options)
+    return Experiment(algorithm, model, divided, **options)  # type: ignore[arg-type]  # an int becomes a Batching
 
 
 def run_stages(experiment: Experiment, executor: Executor, on_event: OnEvent = ignore) -> Result:

@@ -11,7 +11,7 @@ EXPERIMENT = "partita"
 LONGEST = 500
 """Characters of a setting, which older servers do not exceed."""
 PARAMETERS = 100
-"""So many settings are sent at once at most."""
+"""The largest number of settings in one request."""
 ENDS = {"done": "FINISHED", "interrupted": "KILLED"}
 
 

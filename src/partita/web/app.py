@@ -201,7 +201,7 @@ def application(
             _busy("The server stops.")
         made = await _said(queue.run(lambda: catalogue.add(entry.name, newcomer)))
         told = {"run": entry.name, "client": asked.client, "samples": len(given)}
-        return Reply({**told, "about": made.about, "guarded": made.guarded}, 201)
+        return Reply({**told, "about": made.about, "guarded": made.guarded, "kept": entry.keeps(asked.client)}, 201)
 
     @app.get("/report", response_class=HTMLResponse, responses=REFUSALS)
     async def report(run: RunName = None) -> HTMLResponse:

@@ -52,6 +52,7 @@ class Joined(BaseModel):
     samples: int
     about: str
     guarded: bool
+    kept: bool = Field(description="Whether it is there after the next start, as with --keep.")
 
 
 class One(BaseModel):

@@ -10,8 +10,8 @@ from torch import Tensor
 from ..errors import PartitaError, unknown
 from ..runs.database import DATABASE
 from ..runs.folders import find_runs
+from ..serving.card_files import CARD
 from ..serving.files import file_names
-from ..serving.loaded import CARD
 from ..serving.onboard import Newcomer
 from ..serving.questions import Questions
 from .batches import Inquiry, answers
@@ -78,7 +78,7 @@ class Catalogue:
         return self._served[name]
 
     def ready(self, name: str) -> Served | None:
-        """Without loading anything, so from any thread."""
+        """What is served under a name if it is loaded already; safe to call from any thread."""
         return self._served.get(name)
 
     def onboard(self, run: str, client: str, samples: Questions) -> Newcomer:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NoReturn, Protocol
 
 from ..errors import PartitaError
@@ -12,18 +13,19 @@ from ..report.report import report
 from ..report.study import study
 from ..runs.stored import StoredRun, read_run
 from ..serving.artefact import load_exported
+from ..serving.card_files import read_card
+from ..serving.facts import ClientFacts, scores_told
 from ..serving.loaded import LoadedRun, load
-from ..serving.newcomers import keep_newcomer, kept_newcomers, load_newcomer
+from ..serving.newcomers import Kept, keep_newcomer, kept_newcomers, load_newcomer
 from ..serving.onboard import NEW, Newcomer, onboard
 from ..serving.questions import Questions
-from ..serving.reading import read_card
-from .facts import ClientFacts
 from .served import Load, Models
 
 UNTOLD = (
     "The labels of a client are its own data, and are not in this folder. Its run is exported with them by "
     "partita export --label-counts."
 )
+UNCOUNTED = "The labels of this client were not counted."
 
 
 class Entry(Protocol):
@@ -59,6 +61,9 @@ class Entry(Protocol):
     def add(self, models: Models, newcomer: Newcomer) -> Load:
         """Make a client that was onboarded one of the run's; what loads its model."""
 
+    def keeps(self, client: str) -> bool:
+        """Whether a client is there after the next start."""
+
     def report(self) -> str | None:
         """An HTML page, where there is one."""
 
@@ -90,10 +95,11 @@ class RunEntry:
     def clients(self) -> dict[str, int]:
         record = self._run.record
         own = {record.name_of(number): number for number in range(record.clients)}
-        return own | dict.fromkeys(self._kept, NEW)
+        return own | dict.fromkeys(self._joined, NEW)
 
     @cached_property
-    def _kept(self) -> dict[str, Path]:
+    def _joined(self) -> dict[str, Kept]:
+        """Clients that were onboarded."""
         return {} if self.keep is None else kept_newcomers(self.keep, self._run)
 
     def facts(self) -> dict[str, Any]:
@@ -102,20 +108,26 @@ class RunEntry:
         return _facts(record.label, record.data, len(self.clients), record.score, used.macro if used else None, True)
 
     def score(self, client: str) -> float | None:
+        if client in self._joined:
+            return scores_told(self._joined[client].told).get("personal")
         return self._facts.score(self.clients[client])
 
     def samples(self, client: str) -> int | None:
+        if client in self._joined:
+            return _samples_told(self._joined[client].told)
         return self._facts.samples(self.clients[client])
 
     def client_facts(self, client: str) -> dict[str, Any]:
+        if client in self._joined:
+            return _facts_told(self._joined[client].told, (), "")
         number = self.clients[client]
         return {
             "samples": self._facts.samples(number),
             "counts": self._facts.counts(number),
             "labels": self._facts.labels(number),
-            "no_counts": "" if self._facts.counts(number) else "The labels of this client were not counted.",
+            "no_counts": "" if self._facts.counts(number) else UNCOUNTED,
             "scores": self._facts.scores(number),
-            "new": number == NEW or number in self._run.record.newcomers,
+            "new": number in self._run.record.newcomers,
         }
 
     def models(self) -> LoadedRun:
@@ -123,7 +135,11 @@ class RunEntry:
 
     def newcomers(self, models: Models) -> Mapping[str, Load]:
         run = self._loaded(models)
-        return {client: partial(load_newcomer, run, place, client) for client, place in self._kept.items()}
+        return {
+            client: partial(load_newcomer, run, each.folder, client)
+            for client, each in self._joined.items()
+            if each.folder is not None
+        }
 
     def onboard(self, models: Models, client: str, samples: Questions) -> Newcomer:
         self._need_new(client)
@@ -132,12 +148,13 @@ class RunEntry:
     def add(self, models: Models, newcomer: Newcomer) -> Load:
         client, run, model = newcomer.exported.name, self._loaded(models), newcomer.model
         self._need_new(client)
-        place = None if self.keep is None else keep_newcomer(run, newcomer, self.keep, self._kept)
+        place = None if self.keep is None else keep_newcomer(run, newcomer, self.keep, self._joined)
         self.clients[client] = NEW
-        if place is None:
-            return lambda: model
-        self._kept[client] = place
-        return partial(load_newcomer, run, place, client)
+        self._joined[client] = Kept(newcomer.exported.about, place)
+        return (lambda: model) if place is None else partial(load_newcomer, run, place, client)
+
+    def keeps(self, client: str) -> bool:
+        return client not in self._joined or self._joined[client].folder is not None
 
     def _need_new(self, client: str) -> None:
         if client in self.clients:
@@ -170,37 +187,26 @@ class ExportedEntry:
 
     def facts(self) -> dict[str, Any]:
         card = self._card
-        test = card["scores"]["test"]
         metric = Metric(card["metric"])
-        return _facts(
-            card["method"]["label"], card["data"]["name"], len(card["clients"]), metric, test and test["macro"], False
-        )
+        return _facts(card["method"]["label"], card["data"]["name"], len(card["clients"]), metric, self._score(), False)
+
+    def _score(self) -> float | None:
+        """The mean over the clients of the run; of clients that joined it later, the mean over these."""
+        told = self._card["clients"].values()
+        if all("onboarded" in each for each in told):
+            own = [scores["personal"] for each in told if "personal" in (scores := scores_told(each))]
+            return fmean(own) if own else None
+        test = self._card["scores"]["test"]
+        return test and float(test["macro"])
 
     def score(self, client: str) -> float | None:
-        found = self._card["clients"][client].get("score")
-        return found and float(found["test"])
+        return scores_told(self._card["clients"][client]).get("personal")
 
     def samples(self, client: str) -> int | None:
-        counts = self._counts(client)
-        return None if counts is None else sum(counts)
-
-    def _counts(self, client: str) -> list[int] | None:
-        counts: list[int] | None = self._card["clients"][client].get("label_counts")
-        return counts
+        return _samples_told(self._card["clients"][client])
 
     def client_facts(self, client: str) -> dict[str, Any]:
-        found = self._card["clients"][client].get("score") or {}
-        names = {"test": "personal", "guarded": "guarded"}
-        scores = {names[key]: value for key, value in found.items() if key in names}
-        counts = self._counts(client)
-        return {
-            "samples": self.samples(client),
-            "counts": counts,
-            "labels": None if counts is None else self._card["classes"],
-            "no_counts": UNTOLD if counts is None else "",
-            "scores": scores,
-            "new": False,
-        }
+        return _facts_told(self._card["clients"][client], self._card["classes"], UNTOLD)
 
     def models(self) -> Models:
         return load_exported(self.folder, trust=self.trust)
@@ -213,6 +219,9 @@ class ExportedEntry:
 
     def add(self, models: Models, newcomer: Newcomer) -> NoReturn:
         raise PartitaError(f"{self.name} is an exported folder: a client is onboarded to its run.")
+
+    def keeps(self, client: str) -> bool:
+        return True
 
     def report(self) -> str | None:
         return None
@@ -230,6 +239,28 @@ def _facts(
         "score": score,
         "report": has_report,
     }
+
+
+def _facts_told(told: Mapping[str, Any], classes: Sequence[str], no_counts: str) -> dict[str, Any]:
+    """What a card says of a client."""
+    counts = told.get("label_counts")
+    if "onboarded" in told:
+        no_counts = "The labels of a client that was onboarded are not counted."
+    return {
+        "samples": _samples_told(told),
+        "counts": counts,
+        "labels": None if counts is None else list(classes),
+        "no_counts": no_counts if counts is None else "",
+        "scores": scores_told(told),
+        "new": "onboarded" in told,
+    }
+
+
+def _samples_told(told: Mapping[str, Any]) -> int | None:
+    """What a client was trained on: the samples it joined with, or those of all labels together."""
+    if "onboarded" in told:
+        return int(told["onboarded"]["samples"])
+    return sum(told["label_counts"]) if "label_counts" in told else None
 
 
 def matching(entry: Entry, find: str) -> Sequence[str]:

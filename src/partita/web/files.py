@@ -1,5 +1,6 @@
-"""Which files make the page? Those in the folder `page`, sent as they are, with a policy that lets nothing else in."""
+"""Which files make a page? Those in its folder, sent as they are, with a policy that lets nothing else in."""
 
+from collections.abc import Mapping
 from importlib.resources import files
 
 from fastapi import FastAPI, HTTPException, Response
@@ -19,8 +20,9 @@ PAGE = {
 }
 
 
-def add_page(app: FastAPI) -> None:
-    place = files(__package__).joinpath("page")
+def add_page(app: FastAPI, folder: str = "page", names: Mapping[str, str] = PAGE) -> None:
+    """Answer with the page in a folder; `names` are its files with their types, beside index.html."""
+    place = files(__package__).joinpath(folder)
 
     @app.get("/", include_in_schema=False)
     async def page() -> HTMLResponse:
@@ -28,6 +30,6 @@ def add_page(app: FastAPI) -> None:
 
     @app.get("/page/{name}", include_in_schema=False)
     async def page_file(name: str) -> Response:
-        if name not in PAGE:
+        if name not in names:
             raise HTTPException(404, "There is no such file.")
-        return Response(place.joinpath(name).read_bytes(), media_type=PAGE[name], headers=SAFE)
+        return Response(place.joinpath(name).read_bytes(), media_type=names[name], headers=SAFE)

@@ -43,7 +43,7 @@ class Held:
     guarded: bool
     own: Own = NOTHING
     weight: float = 1.0
-    """Of the own network; the rest is the global one's."""
+    """The weight of the client's own network; the rest is the global one's."""
     whole: ClientModel | None = None
 
     @property

@@ -26,7 +26,7 @@ REMEMBERED = 10_000
 
 @dataclass(frozen=True)
 class Limits:
-    """Of one request, and of what waits."""
+    """The limits of one request and of the queue."""
 
     body: int = 8 << 20
     """Bytes."""

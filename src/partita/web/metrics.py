@@ -12,7 +12,7 @@ SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 class Metrics:
-    """Of one server: its own registry, so that several may live in one process."""
+    """The metrics of one server, in a registry of its own: one process may run several servers."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()

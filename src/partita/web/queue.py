@@ -66,11 +66,11 @@ class Queue(Generic[Question, Answer]):
         self._wake.set()
         return await future
 
-    async def run(self, deed: Callable[[], Done]) -> Done:
-        """Something else that only the answering thread may do."""
+    async def run(self, function: Callable[[], Done]) -> Done:
+        """Call a function in the answering thread, which alone may use the networks."""
         if self._closed:
             raise ClosedError
-        return await asyncio.get_running_loop().run_in_executor(self._thread, deed)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, function)
 
     async def close(self) -> None:
         """Answer what waits, and take nothing more."""

@@ -13,7 +13,7 @@ import uvicorn
 from ..errors import PartitaError
 from .app import application
 from .catalogue import Catalogue
-from .limits import Limits
+from .limits import Application, Limits
 
 
 def read_token(path: Path) -> str:
@@ -69,18 +69,22 @@ def serve(
     on_start: Callable[[], None] = lambda: None,
 ) -> None:
     """Answer until SIGINT or SIGTERM; then take nothing new, and answer what was asked."""
-    made = application(catalogue, limits, token, local=is_loopback(bound), on_start=on_start)
+    # The thread that answers gives way to the one that reads requests, and must not wait long to go on.
+    sys.setswitchinterval(0.0005)
+    run(application(catalogue, limits, token, local=is_loopback(bound), on_start=on_start), bound, limits.seconds)
+
+
+def run(application: Application, bound: socket.socket, seconds: float) -> None:
+    """Answer until SIGINT or SIGTERM; what was asked before has so many seconds."""
     config = uvicorn.Config(
-        made,
+        application,
         log_level="warning",
         access_log=False,
         server_header=False,
         lifespan="on",
         timeout_keep_alive=30,
-        timeout_graceful_shutdown=max(1, int(limits.seconds) + 1),
+        timeout_graceful_shutdown=max(1, int(seconds) + 1),
     )
-    # The thread that answers gives way to the one that reads requests, and must not wait long to go on.
-    sys.setswitchinterval(0.0005)
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         # Once everything is answered, uvicorn raises the signal again that it was stopped by.

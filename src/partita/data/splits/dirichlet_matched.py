@@ -10,7 +10,7 @@ from ..split import Assign, Assignment, Rows, Share, by_class, check_least, diri
 def dirichlet_matched(
     *, clients: int = 100, alpha: float = 0.5, smallest_train: int = 10, smallest_test: int = 1, tries: int = 20
 ) -> Assign:
-    """Of each class one Dirichlet(alpha) draw divides the official train and test sets alike."""
+    """One Dirichlet(alpha) draw for each class divides both the official train set and the official test set."""
 
     def assign(pool: Pool, draw: np.random.RandomState) -> Assignment:
         check_least(0, smallest_train=smallest_train, smallest_test=smallest_test)

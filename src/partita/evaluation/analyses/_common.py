@@ -57,7 +57,7 @@ def scores_table(metric: Metric, named: Mapping[str, OverClients]) -> Table:
 
 
 def scores_numbers(named: Mapping[str, OverClients]) -> Numbers:
-    """What of that table has a mean over seeds."""
+    """The numbers of that table, whose means over seeds can be shown."""
     return Numbers(
         {name: {"mean": each["macro"], "all samples": each["micro"]} for name, each in named.items() if each}
     )

@@ -78,7 +78,7 @@ def _is_readable(findings: Findings) -> bool:
 
 
 def _cloud(findings: Findings) -> Cloud:
-    """Of the first run."""
+    """The map of the first run."""
     result = findings.results[0]
     labels = sorted(set(result["label"]))
     points = [

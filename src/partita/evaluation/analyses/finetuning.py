@@ -131,6 +131,7 @@ def _scores(tests: list[list[Record]], validations: list[list[Record]]) -> dict[
     return {
         **{name: [each and each[name] for each in test] for name in ("macro", "std", "micro")},
         "validation": [each and each["macro"] for each in validation],
+        "scores": [[record.score if record.count else None for record in each] for each in tests],
     }
 
 

@@ -67,7 +67,7 @@ class GuardSums:
     validation: "list[Measures]"
     test: "list[Measures]"
     outcomes: Sequence[Outcomes] = ()
-    """Of each test sample, for each weight; none where that cannot be told."""
+    """The outcomes of the test samples, one entry for each weight; empty if they cannot be known."""
 
     @classmethod
     def read(cls, found: Mapping[str, Any]) -> "GuardSums":

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ..population import Population
 
 MOST_CLIENTS = 1000
-"""Of more clients, labels are those of a sample, which is the same for every run."""
+"""If there are more clients, the labels of a sample are stored; the sample is the same for every run."""
 
 
 def labels() -> Analysis:

@@ -66,6 +66,7 @@ def _similarities(population: Population, most: int, samples: int) -> Result:
         "layers": list(cosines),
         **{name: [mean for mean, _ in each] for name, each in pairs.items()},
         **{f"{name}_std": [deviation for _, deviation in each] for name, each in pairs.items()},
+        "cka_by_client": [_to_others(alignments[layer]) if layer in alignments else None for layer in cosines],
         "matrix": network_similarity(task, weights).tolist(),
     }
 
@@ -80,6 +81,14 @@ def _over_pairs(matrix: Tensor) -> tuple[float | None, float | None]:
     rows, columns = torch.triu_indices(len(matrix), len(matrix), offset=1)
     values = matrix[rows, columns]
     return float(values.mean()), float(values.std(correction=0))
+
+
+def _to_others(matrix: Tensor) -> list[float] | None:
+    """The mean similarity of each client to the others; None where one is not similar to itself."""
+    if not bool((matrix.diagonal() > 0).all()):
+        return None
+    means: list[float] = ((matrix.sum(1) - matrix.diagonal()) / (len(matrix) - 1)).tolist()
+    return means
 
 
 def _tables(result: Result, metric: Metric) -> list[Table]:
@@ -147,7 +156,7 @@ def _means(names: Sequence[str], results: Sequence[Result], kind: str) -> list[t
 
 
 def _matrix(findings: Findings) -> Cells:
-    """Of the first run."""
+    """The matrix of the first run."""
     result = findings.results[0]
     return Cells(
         title=f"{findings.method}: pairs of clients",

@@ -47,7 +47,8 @@ def _accuracies(population: Population, most: int) -> Result:
                 client.task, weights, client.train, models.test, similarity, models.batch
             )
             found[similarity].append(record_of(sums, client.moment.round, client.id))
-    return {"clients": numbers, **{name: over_clients(records) for name, records in found.items()}}
+    scores = {name: [record.score for record in records] for name, records in found.items()}
+    return {"clients": numbers, **{name: over_clients(records) for name, records in found.items()}, "scores": scores}
 
 
 def _named(result: Result) -> dict[str, OverClients]:

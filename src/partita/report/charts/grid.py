@@ -15,7 +15,7 @@ NAME = 110
 @dataclass(frozen=True)
 class Cell:
     share: float
-    """Of the darkest shade, from 0 (not drawn) to 1."""
+    """The share of the darkest shade, from 0 (not drawn) to 1."""
     tip: str
 
 

@@ -18,10 +18,17 @@ class Bin:
     count: int
 
 
-def bins(values: Sequence[float], most: int | None = None, span: tuple[float, float] | None = None) -> list[Bin]:
+def bins(
+    values: Sequence[float],
+    most: int | None = None,
+    span: tuple[float, float] | None = None,
+    *,
+    whole: bool = False,
+) -> list[Bin]:
     """Bins of equal width that end at round numbers, so that zero is never inside a bin; the upper end is excluded.
 
-    `span` is what the bins cover beside the values, so that several histograms have the same bins.
+    `span` is what the bins cover beside the values, so that several histograms have the same bins. With `whole`, they
+    end at whole numbers.
 
     >>> [(each.low, each.count) for each in bins([-1, 0, 0.5, 1.5], 3)]
     [(-1.0, 1), (0.0, 2), (1.0, 1)]
@@ -29,7 +36,7 @@ def bins(values: Sequence[float], most: int | None = None, span: tuple[float, fl
     # Few values in many bins would be a comb.
     limit = most or min(max(round(2 * len(values) ** 0.5), FEWEST), BINS)
     covered = [*values, *(span or ())]
-    edges = ticks(min(covered), max(covered), limit + 1)
+    edges = ticks(min(covered), max(covered), limit + 1, whole=whole)
     step = edges[1] - edges[0]
     # Rounded, since 0.3 / 0.1 is a little below 3.
     places = [math.floor(round((value - edges[0]) / step, 9)) for value in values]

@@ -14,7 +14,7 @@ MOST_BESIDE, LONGEST_BESIDE = 10, 20
 MOST_BANDS = 5
 """Bands of more lines cover each other, and nothing could be read."""
 MANY = 15
-"""Of more points than this each is drawn small."""
+"""Lines with more points than this have small marks."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from ..study import Study
 PLACE = 100
 TITLE = "Analyses"
 MOST_LARGE = 4
-"""Of figures with many marks, such as one of every two clients, only so many are drawn for an analysis."""
+"""The largest number of figures with many marks, such as one for every pair of clients, in an analysis."""
 MOST_NAMES = 30
 MOST_POINTS = 400
 

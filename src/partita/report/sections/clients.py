@@ -5,13 +5,15 @@ from statistics import fmean
 from ...evaluation.gains import SeedsGain, Verdict
 from ...evaluation.metric import Metric
 from ...formatting import NONE, amount
+from ..conclusion import best_baseline
 from ..figure import Section, html_table, paragraph, section
 from ..markup import Html, join, tag
 from ..method import Method
 from ..study import Study
 
 PLACE = 45
-MOST_ROWS = 300
+MOST_ROWS, MOST_PRINTED = 300, 60
+"""On the page and on paper, where the style sheet leaves out what comes after."""
 FEW_COLUMNS = 5
 """With more methods and baselines than this, their names stand upright, so that all columns fit on the page."""
 SIGNS: dict[Verdict, str] = {
@@ -31,7 +33,7 @@ def clients(study: Study) -> Section | None:
 def _part(study: Study, part: Study) -> list[Html]:
     shown = [method for method in (*part.baselines, *part.methods) if method.summaries]
     scores = {method.name: _scores(method) for method in shown}
-    reference = "global" if "global" in part.references else next(iter(part.references), None)
+    reference = best_baseline(part)
     gains = {method.name: method.by_client(reference) if reference else {} for method in part.methods}
     run = next(method for method in part.methods if method.summaries).run
     lead = {client: _lead(gains, client) for client in sorted(set().union(*scores.values()))}
@@ -77,6 +79,8 @@ def _explained(study: Study, reference: str | None, total: int) -> str:
             said.append(
                 "Hurt is here said of the mean gain over seeds; its interval holds chance in test samples and seeds."
             )
+    if total > MOST_PRINTED:
+        said.append(f"On paper, the first {MOST_PRINTED}.")
     if total > MOST_ROWS:
         said.append(f"The first {MOST_ROWS} of {amount(total, 'client')}; partita export RUN --csv FOLDER writes all.")
     return " ".join(said)

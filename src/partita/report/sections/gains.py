@@ -13,6 +13,7 @@ from ..charts.histogram import bins, histogram
 from ..charts.lines import has_bands, legend, lines
 from ..charts.scatter import Mark, scatter
 from ..charts.violin import Violin, violins
+from ..conclusion import best_baseline
 from ..figure import Section, figure, grid, missing_baselines, multiples, section
 from ..markup import Html, tag
 from ..method import Method
@@ -32,8 +33,7 @@ def gains(study: Study) -> Section:
     known = [name for name in study.references if any(method.over(name) for method in study.methods)]
     parts, small = [_violins(study, name) for name in known], []
     if known:
-        # What personalization is for is to beat the model that all share.
-        reference = "global" if "global" in known else known[0]
+        reference = best_baseline(study) or known[0]
         wanted = known if len(study.methods) == 1 else [reference]
         shown = [method for method in study.methods if method.over(reference)]
         small += [_histograms(study, shown, name) for name in wanted]

@@ -15,7 +15,7 @@ PLACE = 80
 MOST_CELLS = 2400
 MOST_CLIENTS = 60
 MOST_CLASSES = 50
-"""Of more labels, several in succession share a row."""
+"""If there are more labels, several consecutive ones share a row."""
 ROLES = ("train", "validation", "test")
 TITLE = "Labels over clients"
 
@@ -75,11 +75,15 @@ def _folded(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> tuple[lis
 
 def _sizes(found: dict[str, Any]) -> Html:
     sizes = [sum(row) for row in found["train"]]
-    made = bins(sizes)
+    made = bins(sizes, whole=True)
     kinds = [sum(count > 0 for count in row) for row in found["train"]]
-    x = axis("training samples", [made[0].low, made[-1].high])
+    x = axis("training samples", [made[0].low, made[-1].high], whole=True)
     rows = [[f"{x.text(each.low)} to {x.text(each.high)}", f"{each.count:,}"] for each in made]
-    kinds_said = f"{min(kinds):,} to {max(kinds):,} of {found['classes']:,} labels"
-    note = f"{min(sizes):,} to {max(sizes):,} training samples and {kinds_said} to a client."
+    note = f"{_span(sizes)} training samples and {_span(kinds)} of {found['classes']:,} labels to a client."
     chart = histogram("How many clients have how many training samples", x, made, "clients", signed=False)
     return figure("Training samples of a client", chart, ["training samples", "clients"], rows, note)
+
+
+def _span(values: Sequence[int]) -> str:
+    low, high = min(values), max(values)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"

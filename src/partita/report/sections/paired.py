@@ -17,7 +17,7 @@ FIRST = ("fedavg", "local")
 
 
 def paired(study: Study) -> Section | None:
-    """None where there is only one method."""
+    """The paired comparison; None if there is only one method."""
     if len(study.methods) < 2:
         return None
     parts = study.by_clients

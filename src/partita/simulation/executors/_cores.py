@@ -16,7 +16,7 @@ def cores(root: Path = ROOT) -> int:
 
 
 def _quotas(root: Path) -> Iterator[float]:
-    """Of every control group that this process is in, and of the groups around it."""
+    """The quotas of the control groups of this process, and of the groups that contain them."""
     with suppress(OSError, ValueError):
         for line in (root / "proc/self/cgroup").read_text().splitlines():
             _, controllers, group = line.split(":", 2)

@@ -47,7 +47,7 @@ class _Worker:
         order = {"setup": self.setup, "state": None if state is self.state else state, "job": job}
         messages = {name: message for name, message in order.items() if message}
         assert self.process.pid
-        # One that is dead can be sent nothing, and acknowledges nothing. That is seen where it is waited for.
+        # A dead worker cannot receive anything. This is noticed when the pool waits for its answer.
         with suppress(OSError, RuntimeError):
             self.connection.send(list(messages))
             for message in messages.values():

@@ -22,16 +22,21 @@ export const bars = (place, rows) => {
   );
 };
 
+const FEW = 20; // Columns that have room for a name.
+const SHORT = 3; // Letters of a name that stands level.
+
 export const columns = (place, labels, counts) => {
   const most = Math.max(...counts, 1);
+  place.classList.toggle("many", labels.length > FEW);
+  place.classList.toggle("upright", labels.length <= FEW && labels.some((label) => label.length > SHORT));
   place.setAttribute("role", "img");
   place.setAttribute("aria-label", labels.map((label, at) => `${label}: ${counts[at]}`).join(", "));
   place.replaceChildren(
     ...labels.map((label, at) => {
       const bar = element("i");
-      bar.style.height = `${(72 * counts[at]) / most}%`;
+      bar.style.height = `calc(var(--room) * ${counts[at] / most})`;
       const title = `${label}: ${counts[at]} samples`;
-      const number = element("b", { textContent: labels.length > 20 ? "" : counts[at] });
+      const number = element("b", { textContent: labels.length > FEW ? "" : counts[at] });
       return element("div", { className: counts[at] ? "" : "none", title }, number, bar, element("span", { textContent: label }));
     }),
   );

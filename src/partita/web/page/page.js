@@ -55,7 +55,7 @@ const start = attempt(async () => {
 const choose = async (name, wanted = null) => {
   run = runs.find((each) => each.name === name);
   at("run").value = name;
-  at("about-run").textContent = `${run.method} on ${run.data}, ${run.clients.toLocaleString("en")} clients`;
+  at("about-run").textContent = `${run.method} on ${run.data}, ${run.clients.toLocaleString("en")} ${run.clients === 1 ? "client" : "clients"}`;
   at("find").value = "";
   at("about-client").textContent = "Loading the models.";
   const takes = await get("signature", { run: name });

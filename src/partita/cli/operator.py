@@ -1,0 +1,160 @@
+"""Commands of the operator of a federation: its folder, its sites, and how it is doing."""
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..errors import PartitaError
+from . import terminal
+from .federate import Federation
+from .options import AsJson
+
+if TYPE_CHECKING:
+    from ..deploy.status import Status
+
+Site = Annotated[str, typer.Argument(metavar="SITE", help="The site's name, as plans call it.")]
+PublicKey = Annotated[Path, typer.Argument(metavar="KEY.pub", help="The public half of the site's key.")]
+PAUSE = 2.0
+"""Seconds between two looks."""
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A new folder for the operator and all sites.")],
+    sites: Annotated[str, typer.Option(help="Names of the sites, as in --sites anna,ben,cleo")],
+    host: Annotated[str, typer.Option(help="The name under which sites reach the server.")] = "localhost",
+    public_port: Annotated[int, typer.Option(help="At which they reach it.", min=1, max=65535)] = 443,
+    port: Annotated[int, typer.Option(help="Of the SuperLink, on the server itself.", min=1, max=65535)] = 8000,
+    trial: Annotated[
+        bool, typer.Option("--trial", help="Make certificates and keys too, which are good for a trial alone.")
+    ] = False,
+) -> None:
+    """Write what the hosts of a real federation need: settings, services, and a reverse proxy's configuration.
+
+    Example: partita federate init hospitals --sites anna,ben,cleo --host fed.example.org --trial
+    """
+    from ..deploy.hosts import write_hosts
+
+    names = [name.strip() for name in sites.split(",")]
+    write_hosts(folder, names, host, port, public_port, trial=trial)
+    terminal.tell(f"{folder} has the operator's files, and sites/NAME those of each site. Begin with its README.md.")
+
+
+def enrol(site: Site, key: PublicKey, federation: Federation = Path()) -> None:
+    """Let a site take part with its key, whose public half it has sent.
+
+    Example: partita federate enrol anna anna.pub --federation hospitals
+    """
+    from ..deploy.operator import Operator
+
+    found = Operator(federation).enrol(site, key)
+    terminal.tell(f"{site} is enrolled. Let the site compare the fingerprint of its key: {found.key}")
+
+
+def revoke(site: Site, federation: Federation = Path()) -> None:
+    """Let a site take part no more. Runs go on without it; what it sent before stays in the model.
+
+    Example: partita federate revoke anna --federation hospitals
+    """
+    from ..deploy.operator import Operator
+
+    Operator(federation).revoke(site)
+    terminal.tell(f"{site} is enrolled no more.")
+
+
+def rotate(site: Site, key: PublicKey, federation: Federation = Path()) -> None:
+    """Let a site take part with another key, and with the old one no more.
+
+    Example: partita federate rotate anna anna-2.pub --federation hospitals
+    """
+    from ..deploy.operator import Operator
+
+    found = Operator(federation).rotate(site, key)
+    terminal.tell(f"{site} has another key. Its fingerprint: {found.key}")
+
+
+def status(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of the federation's run.")],
+    web: Annotated[bool, typer.Option("--web", help="Show it as a page of this machine, which follows it.")] = False,
+    port: Annotated[int, typer.Option(help="Of the page; 0 is any that is free.", min=0, max=65535)] = 8090,
+    follow: Annotated[bool, typer.Option("--follow", help="Print it again when something changed.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show how a federation is doing: its sites, rounds, who is late, what was refused, and bytes.
+
+    Examples:
+
+    partita federate status runs/ours
+
+    partita federate status runs/ours --web
+    """
+    from ..deploy.status import status_of
+
+    found = status_of(run)
+    if web:
+        _serve(run, port)
+        return
+    _print(found, as_json)
+    try:
+        while follow and found.state not in ("done", "stopped"):
+            time.sleep(PAUSE)
+            before, found = found, status_of(run)
+            if (before.now, before.round, before.refused) != (found.now, found.round, found.refused):
+                _print(found, as_json)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def _print(found: "Status", as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(found.as_dict()))
+        return
+    at = f"round {found.round} of {found.rounds}"
+    doing = f"; {found.now.kind} of round {found.now.round} since {_clock(found.now.since)}" if found.now else ""
+    terminal.say((found.label, "bold"), f": {found.state}, {at}{doing}")
+    rows = terminal.columns("site", "connected", "last seen", "answers", "left out", "received", "sent", "score", "")
+    for site in found.sites:
+        connected = "?" if site.connected is None else "yes" if site.connected else "no"
+        now = "late" if site.late else "asked" if site.asked_since else site.problem
+        rows.add_row(
+            site.name,
+            connected,
+            _clock(site.last_seen),
+            str(site.answers),
+            str(site.left_out),
+            _size(site.received),
+            _size(site.sent),
+            "-" if site.score is None else terminal.score(site.score, found.metric),
+            now,
+        )
+    rows.columns[-1].justify = "left"
+    terminal.output.print(rows)
+    for each in found.refusals[:10]:
+        terminal.say(f"{_clock(each.time)} round {each.round}, {each.site}: {each.reason}")
+    if found.refused > 10:
+        terminal.say(f"... and {found.refused - 10} more")
+
+
+def _clock(time: str | None) -> str:
+    """Date and time without what lies behind the seconds."""
+    return time[:19].replace("T", " ") if time else "never"
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:,.2f} MB"
+
+
+def _serve(run: Path, port: int) -> None:
+    from importlib.util import find_spec
+
+    if missing := [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]:
+        raise PartitaError(f"The page needs {', '.join(missing)}: pip install 'partita[serve]'")
+    from ..web.operator import serve_status
+    from ..web.server import address, bind
+
+    bound = bind("127.0.0.1", port)
+    page = address(bound)
+    serve_status(run, bound, lambda: terminal.tell(f"The federation is at {page} until Ctrl-C."))
+    terminal.tell("Stopped.")

@@ -1,0 +1,127 @@
+"""Which of Flower's processes stay? A SuperLink at the server, and a SuperNode at each site."""
+
+import os
+import socket
+import ssl
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import PartitaError
+from ..extras import optional
+from .superlink import environment
+from .warm import run_warm
+
+AUTHORITY, CERTIFICATE, KEY = "authority.crt", "superlink.crt", "superlink.key"
+DATABASE = "link.db"
+PATIENCE = 10.0
+"""Seconds in which a SuperLink that is there answers."""
+HOST = "127.0.0.1"
+"""This machine alone."""
+
+
+@dataclass(frozen=True)
+class SuperLinkService:
+    """A SuperLink whose folder has its certificates and its database. Sites must show the keys that were enrolled."""
+
+    folder: Path
+    host: str
+    port: int
+
+    def run(self) -> int:
+        """Until it is ended; returns its exit code."""
+        for name in (AUTHORITY, CERTIFICATE, KEY):
+            _need_file(self.folder / name, "Make certificates for a trial with: partita federate init")
+        need_free(self.host, self.port)
+        place = self.folder.absolute()
+        arguments = [
+            *("--host", self.host, "--port", str(self.port), "--database", str(place / DATABASE)),
+            *("--ssl-certfile", str(place / CERTIFICATE), "--ssl-keyfile", str(place / KEY)),
+            *("--ssl-ca-certfile", str(place / AUTHORITY), "--enable-supernode-auth"),
+            "--disable-runtime-dependency-installation",
+        ]
+        return _run("flower-superlink", arguments, self.folder)
+
+
+@dataclass(frozen=True)
+class SuperNodeService:
+    """A SuperNode, which brings messages between a SuperLink and the site's own process."""
+
+    superlink: str
+    """Host and port."""
+    certificate: Path
+    """Of the authority that signed the SuperLink's."""
+    key: Path
+    """The site's, whose public half was enrolled."""
+    socket: Path
+    """At which the site's own process answers."""
+
+    def run(self, home: Path) -> int:
+        """Until it is ended, with its files in `home`; returns its exit code."""
+        _need_file(self.certificate, "Ask the operator of the federation for the authority's certificate.")
+        _need_file(self.key, "Make one with: ssh-keygen -t ecdsa -b 384 -N '' -f KEY")
+        need_trusted(self.superlink, self.certificate)
+        arguments = [
+            *("--superlink", self.superlink, "--root-certificates", str(self.certificate.absolute())),
+            *("--auth-supernode-private-key", str(self.key.absolute())),
+            *("--host", HOST, "--port", str(free_port())),
+            *("--node-config", f"socket='{self.socket.absolute()}'"),
+        ]
+        return _run("flower-supernode", arguments, home)
+
+
+def free_port() -> int:
+    """One that nobody listens at now."""
+    with closing(socket.socket()) as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
+
+
+def is_free(host: str, port: int) -> bool:
+    """Whether nobody listens there."""
+    with closing(socket.socket()) as probe:
+        return probe.connect_ex((host, port)) != 0
+
+
+def need_free(host: str, port: int) -> None:
+    if not is_free(host, port):
+        raise PartitaError(f"Another process listens at {host}:{port}. End it, or choose another port: --port")
+
+
+def need_trusted(address: str, certificate: Path) -> None:
+    """Refuse a SuperLink whose certificate another authority signed; one that is not there yet is no reason to end."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise PartitaError(
+            f"{address!r} is no address of a SuperLink. Give its host and port, as in fed.example.org:443"
+        )
+    try:
+        trust = ssl.create_default_context(cafile=certificate)
+    except (ssl.SSLError, OSError) as problem:
+        raise PartitaError(f"{certificate} is no certificate in PEM ({problem}).") from problem
+    try:
+        with (
+            socket.create_connection((host.strip("[]"), int(port)), PATIENCE) as plain,
+            trust.wrap_socket(plain, server_hostname=host.strip("[]")),
+        ):
+            return
+    except ssl.SSLCertVerificationError as problem:
+        raise PartitaError(
+            f"The SuperLink at {address} is not whom {certificate} stands for ({problem.verify_message}). Ask its "
+            "operator for the authority's certificate, and for the name that the SuperLink's has."
+        ) from problem
+    except OSError:
+        return
+
+
+def _run(command: str, arguments: list[str], home: Path) -> int:
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    # Flower reads its settings when it is loaded.
+    os.environ.update(environment(home.absolute()))
+    optional("partita.deploy.flower", "partita[flower]")
+    return run_warm(command, arguments)
+
+
+def _need_file(path: Path, way_out: str) -> None:
+    if not path.is_file():
+        raise PartitaError(f"There is no file {path}. {way_out}")

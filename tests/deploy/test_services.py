@@ -1,0 +1,84 @@
+"""What is wrong with certificates, keys and ports is told in one line, before anything is started."""
+
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from partita.deploy.certificates import make_certificates, make_key
+from partita.deploy.services import (
+    AUTHORITY,
+    CERTIFICATE,
+    KEY,
+    SuperLinkService,
+    SuperNodeService,
+    free_port,
+    need_trusted,
+)
+from partita.errors import PartitaError
+
+
+@contextmanager
+def listening_with(folder: Path) -> Iterator[int]:
+    """A server with the certificate in a folder; gives its port."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / CERTIFICATE, folder / KEY)
+    with closing(socket.socket()) as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = listener.accept()
+                    with suppress(OSError), connection, context.wrap_socket(connection, server_side=True):
+                        pass
+
+        Thread(target=serve, daemon=True).start()
+        yield listener.getsockname()[1]
+
+
+def made(folder: Path) -> Path:
+    folder.mkdir()
+    make_certificates(folder)
+    return folder
+
+
+def test_whose_certificate_it_is(tmp_path: Path) -> None:
+    own, other = made(tmp_path / "own"), made(tmp_path / "other")
+    with listening_with(own) as port:
+        need_trusted(f"127.0.0.1:{port}", own / AUTHORITY)
+        need_trusted(f"localhost:{port}", own / AUTHORITY)
+        with pytest.raises(PartitaError, match=rf"The SuperLink at 127.0.0.1:{port} is not whom .* Ask its operator"):
+            need_trusted(f"127.0.0.1:{port}", other / AUTHORITY)
+    # One that is not there yet may come.
+    need_trusted(f"127.0.0.1:{free_port()}", own / AUTHORITY)
+
+
+@pytest.mark.parametrize("address", ["fed.example.org", "8000", ":8000", "https://fed.example.org", ""])
+def test_what_is_no_address(address: str, tmp_path: Path) -> None:
+    with pytest.raises(PartitaError, match="is no address of a SuperLink"):
+        need_trusted(address, tmp_path)
+
+
+def test_files_that_are_missing(tmp_path: Path) -> None:
+    key, socket_ = tmp_path / "key", tmp_path / "socket"
+    with pytest.raises(PartitaError, match=r"There is no file .*missing.crt. Ask the operator"):
+        SuperNodeService("localhost:1", tmp_path / "missing.crt", key, socket_).run(tmp_path)
+    made(tmp_path / "own")
+    with pytest.raises(PartitaError, match=r"There is no file .*key. Make one with: ssh-keygen"):
+        SuperNodeService("localhost:1", tmp_path / "own" / AUTHORITY, key, socket_).run(tmp_path)
+    make_key(key)
+    with pytest.raises(PartitaError, match="is no certificate in PEM"):
+        SuperNodeService("localhost:1", key, key, socket_).run(tmp_path)
+    with pytest.raises(PartitaError, match=r"There is no file .*authority.crt. .* partita federate init"):
+        SuperLinkService(tmp_path, "127.0.0.1", free_port()).run()
+
+
+def test_a_port_that_is_taken(tmp_path: Path) -> None:
+    with listening_with(made(tmp_path / "own")) as port, pytest.raises(PartitaError, match="choose another port"):
+        SuperLinkService(tmp_path / "own", "127.0.0.1", port).run()

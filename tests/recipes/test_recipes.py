@@ -54,7 +54,10 @@ HEAD = 'title = "t"\npaper = "flayer"\nshows = "Table 1"\nprotocol = "published"
         (HEAD + '[[claims]]\nid = "F1"\nstatement = "s"\nhigher = ["a"]\nlower = ["b"]', "Unknown number 'a'"),
         (HEAD + '[[claims]]\nid = "F1"\nstatement = "s"', "needs numbers .* or a reason"),
         (HEAD + '[[pictures]]\nname = "p"\nshows = "s"\ndrawing = "curves"\nof = ["a"]', "Unknown run 'a'"),
-        (HEAD + '[[pictures]]\nname = "p"\nshows = "s"\ndrawing = "curve"\nof = []', "drawing is 'curve', but must be 'curves'"),
+        (
+            HEAD + '[[pictures]]\nname = "p"\nshows = "s"\ndrawing = "curve"\nof = []',
+            "drawing is 'curve', but must",
+        ),
         (HEAD + '[analyses]\nfinetuning = ["a"]', "Unknown run 'a'"),
         (HEAD + '[runs.b]\n[[numbers]]\nname = "a"\nrun = "b"\nminus = "c"', "Unknown number 'c'"),
     ],

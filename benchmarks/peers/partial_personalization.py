@@ -3,13 +3,14 @@
 Their networks, their FedAlt (`run_one_round`, both phases) and `test_all_clients` for one model, on as many threads as
 it takes by itself. TensorFlow, which reads their data, and torchinfo, pandas and statsmodels, which summarise, are
 stubs where they are missing: a loader of ours hands out the same rows, shuffled, and a weighted mean stands for their
-table of quantiles. Both cost less than theirs.
+table of quantiles. Both cost less than theirs. Their server's step is told an argument that torch added since.
 """
 
 import argparse
 import json
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +19,7 @@ import numpy as np
 import torch
 from _stubs import stub
 from torch.nn import functional as F
+from torch.optim import _functional as functional
 
 BATCHES = {"resnet18_gn_fedalt": 32, "word_transformer_fedalt": 64}
 RATES = {"resnet18_gn_fedalt": 0.01, "word_transformer_fedalt": 0.1}
@@ -71,18 +73,29 @@ def main() -> None:
     parser.add_argument("division", type=Path)
     parser.add_argument("--rounds", type=int, default=2)
     options = parser.parse_args()
-    stub("tensorflow", "tensorflow_federated", "torchinfo", "pandas", "statsmodels", "statsmodels.stats")
-    stub("statsmodels.stats.weightstats", "torchvision", "torchvision.models", "torchvision.transforms", "attr", "PIL")
+    stub(
+        "torchvision",
+        "torchvision.models",
+        "torchinfo",
+        "pandas",
+        "statsmodels",
+        "statsmodels.stats",
+        "statsmodels.stats.weightstats",
+    )
     sys.path.insert(0, str(options.checkout.resolve()))
+    # Their loaders need TensorFlow Federated.
+    stub("pfl.data")
     import pfl.metrics
     from pfl.models.emnist_resnet import EmnistResNetGN
     from pfl.models.wordlm_transformer import WordLMTransformer
+    from pfl.optim import server_optimizers
     from pfl.optim.fedalt import FedAlt
 
     def summary(sizes: list[int], found: dict[str, list[float]]) -> dict[str, float]:
         return {name: float(np.average(values, weights=sizes)) for name, values in found.items()}
 
     pfl.metrics.summarize_client_metrics = summary
+    server_optimizers.F = SimpleNamespace(sgd=partial(functional.sgd, maximize=False))
     batch = BATCHES[options.workload]
     with np.load(options.division) as held:
         train, test = (

@@ -11,7 +11,7 @@ and analysis.
 
 import lazy_loader
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Names are loaded when they are used, so that importing the package, and the command line's help, is quick.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

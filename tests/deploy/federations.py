@@ -18,6 +18,7 @@ from partita.deploy.audit import AuditLog
 from partita.deploy.gate import Gate, Policy
 from partita.deploy.personal import PersonalStore
 from partita.deploy.plan import Plan
+from partita.deploy.secure_sum import executor_of_sites
 from partita.deploy.server import Limits, Rejection, Sites, introduced
 from partita.deploy.site import Site, one_client
 from partita.evaluation.outcomes import Outcomes
@@ -129,7 +130,8 @@ def federate(
 
     made = plan.experiment_on(introduced(plan, exchange, limits))
     setup = Setup.of(made, made.stages[-1], {})
-    for ended in rounds(setup, Sites(plan, exchange, limits, found.rejections.append), found.receipts, start):
+    executor = executor_of_sites(Sites(plan, exchange, limits, found.rejections.append))
+    for ended in rounds(setup, executor, found.receipts, start):
         found.state = ended.state
         found.records += ended.records
         found.traffic += ended.traffic

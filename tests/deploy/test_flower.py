@@ -100,23 +100,29 @@ def test_the_bits_of_a_simulation_and_no_personal_byte_elsewhere(name: str, over
     assert digest(found[1]) == digest(expected.state)
     stored = b"".join(path.read_bytes() for path in (folder / "superlink").glob(f"{DATABASE}*"))
     public = b"".join(told([*noting.states, *(packed_update(each) for each in updates(noting))]))
-    assert occurring(windows(told([expected.state])), stored), "the search finds what is shared"
+    secret: set[bytes] = set()
     for number in range(len(plan.sites)):
-        site, replies = folder / "sites" / str(number), over_flower.replies[plan.hash][number]
-        with PersonalStore(site) as store_of_site:
+        with PersonalStore(folder / "sites" / str(number)) as store_of_site:
             personal = store_of_site.own(plan.hash, ROUNDS)
         assert digest(personal) == digest(expected.own[number])
         whole = [personal, *(each.values for each in updates(noting) if each.client == number)]
-        secret = windows(told(whole))
-        secret -= occurring(secret, public)
-        assert len(secret) > 50
-        assert not occurring(secret, stored + b"".join(replies))
+        secret |= windows(told(whole))
+    secret -= occurring(secret, public)
+    assert len(secret) > 200
+    shared, replies = windows(told([expected.state])), over_flower.replies[plan.hash]
+    elsewhere = b"".join([stored, *(reply for each in replies.values() for reply in each)])
+    found_there = occurring(shared | secret, elsewhere)
+    assert found_there & shared, "the search finds what is shared"
+    assert not found_there & secret
+    for number in range(len(plan.sites)):
         left = [
             entry["sha256"]
-            for entry in entries_of(site / LOG)
+            for entry in entries_of(folder / "sites" / str(number) / LOG)
             if entry["event"] == "left" and entry["plan"] == plan.hash and entry["kind"] != "introduce"
         ]
-        assert left == [hashlib.sha256(reply).hexdigest() for reply in replies], "the server got all that left the site"
+        assert left == [hashlib.sha256(reply).hexdigest() for reply in replies[number]], (
+            "the server got all that left the site"
+        )
 
 
 def updates(noting: Noting) -> list[Update]:

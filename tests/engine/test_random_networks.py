@@ -9,7 +9,7 @@ import torch
 
 from engine.drawing import drawn
 from partita.core.algorithm import RunPhase
-from partita.engine import reference
+from partita.engine import kernels, reference, resumed
 from partita.engine.fast import FastEngine
 from partita.tensors import Tensors
 
@@ -19,6 +19,13 @@ COUNT = int(os.environ.get("PARTITA_RANDOM_NETWORKS", "400"))
 ROUNDING = 1e-9
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing when gradients are computed")
+
+
+@pytest.fixture(autouse=True)
+def anything_is_worthwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also what pays in large networks alone."""
+    monkeypatch.setattr(resumed, "WORTH", 0)
+    monkeypatch.setattr(kernels, "LARGE_KERNEL", 1)
 
 
 def result(seed: int, run_phase: RunPhase) -> Sequence[Tensors] | Exception:

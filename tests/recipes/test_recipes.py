@@ -41,14 +41,23 @@ HEAD = 'title = "t"\npaper = "flayer"\nshows = "Table 1"\nprotocol = "published"
     [
         ("title = 1", "is missing"),
         (HEAD + "hour = 2", "Did you mean 'hours'"),
-        (HEAD.replace("flayer", "flyer"), "Did you mean 'flayer'"),
+        (HEAD.replace("flayer", "flyer"), "paper is 'flyer', but must be 'flayer' or"),
+        (HEAD.replace("hours = 1", "hours = 'x'"), "hours is 'x', but must be a number"),
+        (HEAD + "seeds = 0", "seeds is 0, but must be a whole number, from 1"),
+        (HEAD + "runs = 3", "runs is 3, but must be a table"),
+        (HEAD + "numbers = 3", "3 is not a list of tables"),
+        (HEAD + "claims = [1]", "1 is not a table"),
+        (HEAD + "x = " + "[" * 5000, "nested more than"),
         (HEAD + '[[numbers]]\nname = "a"\nrun = "b"', "Unknown run 'b'"),
         (HEAD + '[[numbers]]\nname = "a"', "obstacle"),
         (HEAD + '[runs.b]\n[[numbers]]\nname = "a"\nrun = "b"\npublished = 1.0', "where it stands"),
         (HEAD + '[[claims]]\nid = "F1"\nstatement = "s"\nhigher = ["a"]\nlower = ["b"]', "Unknown number 'a'"),
         (HEAD + '[[claims]]\nid = "F1"\nstatement = "s"', "needs numbers .* or a reason"),
         (HEAD + '[[pictures]]\nname = "p"\nshows = "s"\ndrawing = "curves"\nof = ["a"]', "Unknown run 'a'"),
-        (HEAD + '[[pictures]]\nname = "p"\nshows = "s"\ndrawing = "curve"\nof = []', "Did you mean 'curves'"),
+        (
+            HEAD + '[[pictures]]\nname = "p"\nshows = "s"\ndrawing = "curve"\nof = []',
+            "drawing is 'curve', but must",
+        ),
         (HEAD + '[analyses]\nfinetuning = ["a"]', "Unknown run 'a'"),
         (HEAD + '[runs.b]\n[[numbers]]\nname = "a"\nrun = "b"\nminus = "c"', "Unknown number 'c'"),
     ],
@@ -84,12 +93,12 @@ def shrunk(path: Path, settings: Mapping[str, Any], **changes: Any) -> dict[str,
 
 @cache
 def new_methods() -> dict[str, list[str]]:
-    """Of each recipe, the runs whose method no recipe before it has."""
+    """Of each recipe, the runs whose method no recipe before it has, whatever its numbers."""
     seen: set[str] = set()
     found: dict[str, list[str]] = {}
     for recipe in all_recipes():
         for run in recipe.runs:
-            method = str(recipe.settings_of(run)["algorithm"])
+            method = re.sub(r"\d[\d.e-]*", "#", str(recipe.settings_of(run)["algorithm"]))
             if method not in seen:
                 found.setdefault(recipe.name, []).append(run)
             seen.add(method)

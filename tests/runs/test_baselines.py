@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import astuple, replace
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -437,6 +438,11 @@ def test_a_baseline_that_cannot_be_made_is_noted(tmp_path: Path) -> None:
     assert [each["name"] for each in failed] == ["global", "global + fine-tune"]
     assert all("head" in each["problem"] for each in failed)
     assert [each.over for each in gains_of(read_run(tmp_path / "run"))] == ["floor", "local"]
+    *_, remark = study([tmp_path / "run"]).remarks
+    assert remark == f"fedper has no baseline global and global + fine-tune: {failed[0]['problem']}"
+    page = report(study([tmp_path / "run"]))
+    assert remark in unescape(page)
+    assert "Read the remarks on the baselines." in page
 
 
 # Gains.

@@ -7,7 +7,7 @@ import typer
 
 from ..errors import PartitaError
 from . import terminal
-from .node import PlanFile, plan_of
+from .node import PlanFile, Secure, plan_of
 from .options import AsJson, ExperimentFile, Overrides, Trust, file_and_changes, use_one_thread
 from .progress import report_on, shown
 from .show import print_kept
@@ -62,6 +62,7 @@ def up(
     replies: Replies = 1,
     absent: Absent = 60.0,
     norm: Norm = None,
+    secure: Secure = False,
     trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
@@ -88,13 +89,14 @@ def up(
     if not isinstance(data, dict) or "name" not in data:
         raise PartitaError("The data cannot be named in the files of sites. Choose a data source by its name.")
     limits = Limits(seconds, replies, norm, absent)
-    run_deployment(Deployment(Plan.of(made), limits, Trial(data, port)), output / "run", as_json)
+    run_deployment(Deployment(Plan.of(made, secure=secure), limits, Trial(data, port)), output / "run", as_json)
 
 
 def run_deployment(deployment: "Deployment", folder: Path, as_json: bool) -> None:
     """Run it to its end, from where it is."""
     from ..api.run import keep
     from ..deploy.deployment import Trial
+    from ..deploy.secure_sum import executor_of_sites
 
     use_one_thread()
     count = len(deployment.plan.sites)
@@ -103,6 +105,6 @@ def run_deployment(deployment: "Deployment", folder: Path, as_json: bool) -> Non
         doing = f"Starting a SuperLink and {count} sites" if trial else f"Waiting for {count} sites"
         terminal.tell(f"{doing}. Watch them with: partita federate status {folder}")
     with shown(folder, as_json, f"partita resume {folder}") as on_event, deployment.open(folder) as (made, sites):
-        kept = keep(made, folder, baselines=None, on=sites, on_event=on_event)
+        kept = keep(made, folder, baselines=None, on=executor_of_sites(sites), on_event=on_event)
     report_on(folder, tell=not as_json)
     print_kept(kept.stored, kept.baselines, as_json)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ..deploy.plan import Plan
 
 NodeFile = Annotated[Path, typer.Argument(metavar="NODE.toml", help="The site's own file.")]
+Secure = Annotated[bool, typer.Option("--secure", help="The server learns sums of updates, and no single one.")]
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN.json", help="A plan, made by: partita federate plan")]
 
 
@@ -22,9 +23,7 @@ def plan(
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
     sites: Annotated[str, typer.Option(help="Names of the sites, as in --sites anna,ben,cleo")] = "",
     schema: Annotated[str, typer.Option(help="The version of the data's schema, as sites' contracts say it.")] = "",
-    secure: Annotated[
-        bool, typer.Option("--secure", help="The server learns sums of updates, and no single one.")
-    ] = False,
+    secure: Secure = False,
     experiment: ExperimentFile = None,
     overrides: Overrides = None,
     trust: Trust = False,
@@ -105,7 +104,7 @@ def log(
             continue
         hidden = ("line", "time", "event", "previous", "hash", "sha256")
         facts = ", ".join(f"{key} {value}" for key, value in entry.items() if key not in hidden)
-        print(f"{entry['line']} {entry['time']} {entry['event']}: {facts}")
+        terminal.write(f"{entry['line']} {entry['time']} {entry['event']}: {facts}")
 
 
 def run(node: NodeFile) -> None:

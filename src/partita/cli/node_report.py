@@ -104,7 +104,8 @@ def _print_left(found: "Left") -> None:
 
     names = ", ".join(found.tensors) or "no tensor"
     terminal.say(
-        f"  Left the site: {byte_text(found.bytes)} with {amount(found.updates, 'update')} of {names}; "
+        f"  Left the site: {byte_text(found.bytes)} with {amount(found.updates, 'update')} of {names}"
+        f"{' (with masks, for secure sums)' if found.masked else ''}; "
         f"{amount(found.metrics, 'metric')}; {'its numbers of samples' if found.facts else 'no numbers of samples'}."
     )
     for reason, count in (found.refused or {}).items():

@@ -26,6 +26,7 @@ from ..simulation.setup import Setup
 from ..simulation.simulate import run_stages
 from ..tensors import Tensors, only
 from .audit import entries_of
+from .messages import MASKED
 from .personal import Model, PersonalStore
 from .plan import Plan
 from .site import setup_at
@@ -190,6 +191,8 @@ class Left:
     updates: int = 0
     bytes: int = 0
     tensors: tuple[str, ...] = ()
+    masked: bool = False
+    """Whether updates left with masks, so that the server learned their sum alone."""
     metrics: int = 0
     """Scores of models on held-out samples."""
     facts: Mapping[str, int] | None = None
@@ -203,12 +206,13 @@ def left(log: Path, plan: str) -> Left:
     about = [entry for entry in entries_of(log) if entry.get("plan") == plan]
     gone = [entry for entry in about if entry["event"] == "left"]
     refused = Counter(str(entry["reason"]) for entry in about if entry["event"] == "refused")
-    names = {str(name).partition("/")[2] for entry in gone for name in entry.get("tensors", ())}
+    sent = [name for entry in gone if entry.get("kind") == "train" for name in entry.get("tensors", ())]
     facts = [entry["facts"] for entry in gone if entry.get("facts")]
     return Left(
-        updates=sum(bool(entry.get("tensors")) for entry in gone),
+        updates=sum(bool(entry.get("tensors")) for entry in gone if entry.get("kind") == "train"),
         bytes=sum(int(entry["bytes"]) for entry in gone),
-        tensors=tuple(sorted(names)),
+        tensors=tuple(sorted({str(name).partition("/")[2] for name in sent})),
+        masked=any(str(name).startswith(MASKED) for name in sent),
         metrics=sum(len(entry.get("metrics", ())) for entry in gone),
         facts=facts[-1] if facts else None,
         refused=dict(refused.most_common()),

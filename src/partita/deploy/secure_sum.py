@@ -4,9 +4,9 @@ with masks, and shares that open the sum.
 What is given to the method's server are updates that all hold the mean: the mean of them is that mean.
 """
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import torch
 
@@ -14,7 +14,7 @@ from ..core.algorithm import shared_names
 from ..core.client import Client
 from ..core.server import Update, weight_of
 from ..errors import PartitaError
-from ..simulation.executor import CarryOut
+from ..simulation.executor import CarryOut, Executor
 from ..simulation.jobs import ClientResult, Job, Train
 from ..simulation.setup import Setup
 from ..simulation.traffic import traffic
@@ -23,37 +23,46 @@ from .masks import Keys, unmasked
 from .messages import MASKED, SECURE, Kind, Order, Reply, packed_bytes, unpacked_bytes
 from .replies import HEADER, checked_records
 from .secure_site import ENVELOPE, KEYS, LOST, SHARE, THERE, keys_in
+from .server import RECEIPT, SingleOrder, Sites, single_orders
 from .summable import mean_of, weights_of_sum
 
-if TYPE_CHECKING:
-    from .server import SingleOrder, Sites
-
-Expand = Callable[[Iterable[Job]], Iterable["SingleOrder"]]
 LEAST = 3
 """Sites in a sum: of two, each could take its own update away and see the other's."""
 
 
-def summed(sites: "Sites", setup: Setup, plain: CarryOut, single: Expand) -> CarryOut:
-    """As `CarryOut`: training by secure sums, everything else as it is."""
-    weights_of_sum(setup.algorithm)
+def executor_of_sites(sites: Sites) -> Executor:
+    """The sites of a plan, with secure sums where it asks for them."""
+    return SecureSites(sites) if sites.plan.secure else sites
 
-    def carry_out(jobs: Iterable[Job], state: Tensors) -> Generator[ClientResult, None, None]:
-        given = list(jobs)
-        training = {each.number: each for each in single(job for job in given if isinstance(job, Train))}
-        if training:
-            yield from _Sum(sites, setup, training).results()
-        yield from plain((job for job in given if not isinstance(job, Train)), state)
 
-    return carry_out
+@dataclass(frozen=True, eq=False)
+class SecureSites:
+    """Sites that train by secure sums, and do everything else as they are asked."""
+
+    sites: Sites
+
+    @contextmanager
+    def open(self, setup: Setup) -> Iterator[CarryOut]:
+        weights_of_sum(setup.algorithm)
+        with self.sites.open(setup) as plain:
+
+            def carry_out(jobs: Iterable[Job], state: Tensors) -> Generator[ClientResult, None, None]:
+                given = list(jobs)
+                orders = [each for job in given if isinstance(job, Train) for each in single_orders(job)]
+                if orders:
+                    yield from _Sum(self.sites, setup, {each.number: each for each in orders}).results()
+                yield from plain((job for job in given if not isinstance(job, Train)), state)
+
+            yield carry_out
 
 
 @dataclass
 class _Sum:
     """One round."""
 
-    sites: "Sites"
+    sites: Sites
     setup: Setup
-    asked: Mapping[int, "SingleOrder"]
+    asked: Mapping[int, SingleOrder]
     problems: dict[int, str] = field(default_factory=dict)
 
     @property
@@ -77,7 +86,7 @@ class _Sum:
         yield from self._updates(total, {at: trained[at] for at in vectors})
         for number, reason in sorted(self.problems.items()):
             if number not in vectors:
-                yield self.sites._rejected(self.setup, number, self.asked[number], reason)
+                yield self.sites.rejected(self.setup, number, self.asked[number], reason)
 
     def _orders(self, numbers: Iterable[int], **more: object) -> dict[int, Order]:
         order = Order("keys", self.sites.plan.hash, self.round, taking_part=len(self.asked))
@@ -101,10 +110,15 @@ class _Sum:
         limits, found = self.sites.limits, dict[int, Reply]()
         left = set(orders)
         messages = {at: replace(order, kind=kind).write() for at, order in orders.items()}
+        names, note = self.sites.plan.sites, self.sites.note
+        sizes = {names[at]: len(message) for at, message in messages.items()}
+        note("asked", kind=kind, round=self.round + 1, sites=sizes, seconds=limits.seconds)
         for number, message in self.sites.exchange(messages, limits.seconds):
             if number not in left:
                 continue
             left.discard(number)
+            if isinstance(message, bytes):
+                note("answered", site=names[number], bytes=len(message))
             try:
                 found[number] = self._checked(kind, number, message)
             except (PartitaError, KeyError) as problem:
@@ -154,8 +168,6 @@ class _Sum:
         return unmasked(vectors, keys, dict(sorted(complete.items())[:threshold]), lost)
 
     def _updates(self, total: Tensors, replies: Mapping[int, Reply]) -> Generator[ClientResult, None, None]:
-        from .server import RECEIPT
-
         kind = weights_of_sum(self.setup.algorithm)
         plain = {at: Update(at, {}, reply.samples, reply.batches) for at, reply in sorted(replies.items())}
         weight = sum(weight_of(update, kind) for update in plain.values())

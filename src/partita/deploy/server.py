@@ -23,7 +23,6 @@ from .messages import Kind, Order, Reply
 from .plan import Plan
 from .remote import remote_federation
 from .replies import checked_records, checked_update, need_size
-from .secure_sum import summed
 
 RECEIPT = "receipt/round"
 KINDS: dict[type[Job], Kind] = {Train: "train", StayAway: "stay_away", Evaluate: "evaluate"}
@@ -113,13 +112,13 @@ class Sites:
         def carry_out(jobs: Iterable[Job], state: Tensors) -> Generator[ClientResult, None, None]:
             yield from self._carry_out(setup, jobs, told)
 
-        yield summed(self, setup, carry_out, _singles) if self.plan.secure else carry_out
+        yield carry_out
 
     def _carry_out(
         self, setup: Setup, jobs: Iterable[Job], told: dict[int, str]
     ) -> Generator[ClientResult, None, None]:
         """Orders for all sites at once; each site that answers as it must gives a result."""
-        asked = {order.number: order for job in jobs for order in _single(job)}
+        asked = {order.number: order for job in jobs for order in single_orders(job)}
         training = sum(isinstance(order.job, Train) for order in asked.values())
         messages = {
             number: replace(order.message(self.plan.hash, training), rejected=told.pop(number, "")).write()
@@ -136,18 +135,18 @@ class Sites:
             if isinstance(message, bytes):
                 self.note("answered", site=self.plan.sites[number], bytes=len(message))
             if isinstance(message, PartitaError):
-                yield self._rejected(setup, number, asked[number], str(message))
+                yield self.rejected(setup, number, asked[number], str(message))
                 continue
             try:
                 result = asked[number].result(setup, message, self.plan.hash, self.limits.norm)
             except PartitaError as problem:
                 told[number] = str(problem)
-                yield self._rejected(setup, number, asked[number], str(problem))
+                yield self.rejected(setup, number, asked[number], str(problem))
                 continue
             accepted += result.update is not None
             yield result
         for number in sorted(left):
-            yield self._rejected(setup, number, asked[number], f"no reply within {self.limits.seconds:g} s")
+            yield self.rejected(setup, number, asked[number], f"no reply within {self.limits.seconds:g} s")
         if training and accepted < self.limits.replies:
             [round] = {order.round for order in asked.values()}
             raise PartitaError(
@@ -162,7 +161,7 @@ class Sites:
                 [round] = {order.round for order in asked.values()}
                 self.note("asked", kind=KINDS[kind], round=round, sites=sites, seconds=self.limits.seconds)
 
-    def _rejected(self, setup: Setup, number: int, order: "SingleOrder", reason: str) -> ClientResult:
+    def rejected(self, setup: Setup, number: int, order: "SingleOrder", reason: str) -> ClientResult:
         """Nothing but why the site is left out, if the plan allows that; else the run stops."""
         site, round = self.plan.sites[number], order.round
         self.on_rejection(Rejection(site, round, reason))
@@ -220,11 +219,6 @@ class SingleOrder:
         return ClientResult(self.number, receipt, update, traffic(client, update), records)
 
 
-def _singles(jobs: Iterable[Job]) -> Iterator[SingleOrder]:
-    for job in jobs:
-        yield from _single(job)
-
-
-def _single(job: Job) -> Iterator[SingleOrder]:
+def single_orders(job: Job) -> Iterator[SingleOrder]:
     for number, own, received in zip(job.clients, job.own, job.received, strict=True):
         yield SingleOrder(number, job, received, int(own[RECEIPT]) if RECEIPT in own else 0)

@@ -3,14 +3,15 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from ..core.buffers import Snapshot
-from ..core.network import BATCH_NORMS
 from ..core.samples import READY, Samples
 from .eligibility import plain_modules, state_of
+from .resumed import moving, resumptions
 
 Remember = Callable[[Sequence[nn.Module], Callable[[], Tensor]], Tensor]
 """The outputs of some layers for samples, computed now or before."""
@@ -38,46 +39,84 @@ def tail_of(
     """The part that holds all trained modules, with its inputs computed once; None where that would not be exact.
 
     It is exact if the part receives one tensor and its output is the network's, and if the layers before it use no
-    random numbers, update no statistics, and treat every sample independently.
+    random numbers, update no statistics, and treat every sample independently. Where the part is not the end of the
+    network, the network is resumed there.
     """
-    part = _common(network, list(trained))
-    if part is None or type(samples) is not Samples or not samples.fixed or len(samples) < 3:
+    owners = list(trained)
+    if not owners or type(samples) is not Samples or not samples.fixed or len(samples) < 3:
         return None
     if not plain_modules(network) or any(getattr(each, "max_norm", None) for each in network.modules()):
         return None  # With max_norm, trying the network out would change its weights.
-    inside = set(part.modules())
-    before = [layer for layer in network.modules() if layer not in inside]
-    # Without running statistics, those of the batch are used even in evaluation.
-    if any(isinstance(each, BATCH_NORMS) and (each.training or each.running_mean is None) for each in before):
-        return None
-    few = samples.take(slice(0, 2)).inputs
+    part, few = _common(network, owners), samples.take(slice(0, 2)).inputs
+    kept = partial(_kept, network, samples=samples, few=few, batch=batch)
     with torch.no_grad(), torch.random.fork_rng(devices=[]), restored(network):
-        if not _ends(network, part, few):
-            return None
-        chance, state = torch.default_generator.get_state(), state_of(network)
-        buffers = [(buffer, buffer._version) for buffer in network.buffers()]
-        both, second = (_received(network, part, inputs) for inputs in (few, few[1:]))
-        if (
-            not torch.equal(chance, torch.default_generator.get_state())
-            or (few.device.type != "cpu" and not torch.equal(both, _received(network, part, few)))
-            or _changed(network, buffers)
-            or state != state_of(network)
-            or len(both) != 2
-            or _depends_on(network, part, few, both)
-            or both.numel() * len(samples) > 2 * READY
-            # That the first does not depend on others is seen below, where it is computed with them.
-            or not _alike(both[1:], second)
-        ):
-            return None
+        if part is not None and _ends(network, part, few):
+            inside = set(part.modules())
+            before = [layer for layer in network.modules() if layer not in inside]
+            found = kept(part, before, set(part.parameters()), remember=remember)
+            return Tail(part, found) if found else None
+        own = {weight for owner in owners for weight in owner.parameters(recurse=False)}
+        for resumed, start, skipped in resumptions(network, owners, few):
+            if _continues(network, resumed, start, few):
+                found = kept(start, skipped, own)
+                return Tail(resumed, found) if found else None
+    return None
 
-        def compute() -> Tensor:
-            parts = (samples.take(slice(at, at + batch)).inputs for at in range(0, len(samples), batch))
-            return torch.cat([_received(network, part, inputs) for inputs in parts])
 
-        features = remember(before, compute) if remember else compute()
+def _kept(
+    network: nn.Module,
+    start: nn.Module,
+    before: Sequence[nn.Module],
+    own: set[nn.Parameter],
+    *,
+    samples: Samples,
+    few: Tensor,
+    batch: int,
+    remember: Remember | None = None,
+) -> Samples | None:
+    """What a module receives of all samples, if that depends on nothing but each sample and the layers before."""
+    if any(map(moving, before)):
+        return None
+    chance, state = torch.default_generator.get_state(), state_of(network)
+    buffers = [(buffer, buffer._version) for buffer in network.buffers()]
+    both, second = (_received(network, start, inputs) for inputs in (few, few[1:]))
+    if (
+        not torch.equal(chance, torch.default_generator.get_state())
+        or (few.device.type != "cpu" and not torch.equal(both, _received(network, start, few)))
+        or _changed(network, buffers)
+        or state != state_of(network)
+        or len(both) != 2
+        or _depends_on(network, start, own, few, both)
+        or both.numel() * len(samples) > 2 * READY
+        # That the first does not depend on others is seen below, where it is computed with them.
+        or not _alike(both[1:], second)
+    ):
+        return None
+
+    def compute() -> Tensor:
+        parts = (samples.take(slice(at, at + batch)).inputs for at in range(0, len(samples), batch))
+        return torch.cat([_received(network, start, inputs) for inputs in parts])
+
+    features = remember(before, compute) if remember else compute()
     if len(features) != len(samples) or not _alike(features[:2], both):
         return None
-    return Tail(part, Samples(features, samples.targets))
+    return Samples(features, samples.targets)
+
+
+def _continues(network: nn.Module, resumed: nn.Module, start: nn.Module, inputs: Tensor) -> bool:
+    """Whether the network can begin at a module, and then gives the same answer."""
+    chance = torch.default_generator.get_state()
+    usual = network(inputs)
+    received = _received(network, start, inputs)
+    if not isinstance(usual, Tensor) or not isinstance(received, Tensor):
+        return False
+    torch.default_generator.set_state(chance)
+    try:
+        answer = resumed(received)
+    except Exception:
+        # Something after the module needs a value from before it, which torch says in many ways.
+        return False
+    return isinstance(answer, Tensor) and not answer.is_meta and torch.equal(answer, usual)
 
 
 def _changed(network: nn.Module, buffers: Sequence[tuple[Tensor, int]]) -> bool:
@@ -122,10 +161,9 @@ def _ends(network: nn.Module, part: nn.Module, inputs: Tensor) -> bool:
     return single and output is answer and isinstance(answer, Tensor) and answer._version == version
 
 
-def _depends_on(network: nn.Module, part: nn.Module, inputs: Tensor, usual: Tensor) -> bool:
-    """Whether the part's inputs depend on its own weights, for instance tied ones, or on autograd."""
+def _depends_on(network: nn.Module, part: nn.Module, own: set[nn.Parameter], inputs: Tensor, usual: Tensor) -> bool:
+    """Whether the part's inputs depend on weights that may be trained, for instance tied ones, or on autograd."""
     weights = [(weight, weight.requires_grad) for weight in network.parameters()]
-    own = set(part.parameters())
     try:
         for weight, _ in weights:
             weight.requires_grad_(weight in own)

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from ..evaluation.metric import Metric
 from ..evaluation.resampling import RESAMPLES, middle
+from ..formatting import signed
 from .recipe import Number, Recipe, runs_of
 from .result import RecipeResult, RunResult
 
@@ -85,8 +86,8 @@ class Difference:
 
     @property
     def text(self) -> str:
-        ends = f" ({self.interval[0]:+.2f} to {self.interval[1]:+.2f})" if self.interval else ""
-        return f"{self.mean:+.2f} {self.unit}{ends}".replace("  ", " ")
+        ends = f" ({signed(self.interval[0], 2)} to {signed(self.interval[1], 2)})" if self.interval else ""
+        return f"{signed(self.mean, 2)} {self.unit}{ends}"
 
     def surely_above(self, least: float) -> bool:
         return self.interval is not None and self.interval[0] > least

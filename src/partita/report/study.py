@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import PartitaError
 from ..evaluation.gains import Gain
 from ..evaluation.metric import Metric
-from ..runs.gains import Beside, gains_over, named_baselines, over_floor, remarks
+from ..runs.gains import Beside, failed_baselines, gains_over, named_baselines, over_floor, remarks
 from ..runs.gathering import PassedOver, gather
 from ..runs.grouping import grouped
 from ..runs.likeness import by_clients, marks
@@ -107,7 +107,7 @@ def study(folders: Sequence[Path]) -> Study:
         methods.append(Method(name, number, tuple(map(replica, some)), gains, apart[name], against))
     named = {name for known in references.values() for name in known}
     names = (*(name for name in BASELINES if name in named), *sorted(named - set(BASELINES)))
-    said = remarks((run, references[run.folder]) for run in runs)
+    said = [*remarks((run, references[run.folder]) for run in runs), *failed_baselines(runs)]
     shown = baselines.names
     methods = [replace(each, against={to: shown.get(key, key) for to, key in each.against.items()}) for each in methods]
     return Study(

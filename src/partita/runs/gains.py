@@ -115,6 +115,18 @@ def remarks(measured: Iterable[tuple[StoredRun, Mapping[str, Beside]]]) -> list[
     return [*dict.fromkeys(floors), *said]
 
 
+def failed_baselines(runs: Iterable[StoredRun]) -> list[str]:
+    """The baselines that could not be made, with the reason."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for run in runs:
+        for each in run.analyses.get("baselines_failed", []):
+            found.setdefault((each["problem"], run.record.label), []).append(each["name"])
+    return [
+        f"{label} has no baseline {listed(list(dict.fromkeys(names)))}: {problem}"
+        for (problem, label), names in found.items()
+    ]
+
+
 def _at_the_floor(run: StoredRun, name: str, beside: Beside) -> str | None:
     lowest = over_floor(beside.run, beside.variant) or _floor_of(run, beside)
     if lowest is None or lowest.mean > (NEAR * lowest.macro if run.metric.lower_is_better else NEAR):

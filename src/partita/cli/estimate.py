@@ -1,9 +1,13 @@
 """The command that estimates costs."""
 
 import json
+from typing import TYPE_CHECKING
 
 from . import terminal
 from .options import AsJson, ExperimentFile, Overrides, Trust, file_and_changes, use_one_thread
+
+if TYPE_CHECKING:
+    from ..experiment.estimate import Estimate
 
 
 def estimate(
@@ -25,4 +29,21 @@ def estimate(
     if as_json:
         print(json.dumps(found.as_dict()))
     else:
-        terminal.print_estimate(found)
+        _print(found)
+
+
+def _print(found: "Estimate") -> None:
+    """Time, bytes and memory of an experiment that has not been run."""
+    facts = {
+        "rounds": f"{found.rounds}, {found.clients_per_round} of {found.clients} clients each",
+        "training": f"{found.training_seconds:.2f} s per round in one process",
+        "server": f"{found.server_seconds:.2f} s per round",
+        "evaluation": f"{found.evaluation_seconds:.2f} s each time in one process",
+        "time per round": f"{found.round_seconds:.2f} s with {found.workers} processes",
+        "all rounds": f"{found.total_seconds:.0f} s",
+        "sent down": f"{found.bytes_down:,} bytes per round",
+        "sent up": f"{found.bytes_up:,} bytes per round{', at most' if found.masked else ''}",
+        "memory": f"{found.memory_bytes / 2**20:,.0f} MB",
+    }
+    for name, fact in facts.items():
+        terminal.say(f"{name + ':':<16}{fact}")

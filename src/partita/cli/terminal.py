@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ..evaluation.figures import Table
     from ..evaluation.partition import Partition
     from ..evaluation.scores import Summary
-    from ..experiment.estimate import Estimate
     from ..experiment.options import Option
     from ..simulation.events import Event, OnEvent, RoundEnded
 
@@ -298,20 +297,3 @@ def print_partition(partition: "Partition") -> None:
     )
     if partition.sees_single_models:
         say("The server uses single clients' models: secure aggregation does not apply.")
-
-
-def print_estimate(found: "Estimate") -> None:
-    """Time, bytes and memory of an experiment that has not been run."""
-    facts = {
-        "rounds": f"{found.rounds}, {found.clients_per_round} of {found.clients} clients each",
-        "training": f"{found.training_seconds:.2f} s per round in one process",
-        "server": f"{found.server_seconds:.2f} s per round",
-        "evaluation": f"{found.evaluation_seconds:.2f} s each time in one process",
-        "time per round": f"{found.round_seconds:.2f} s with {found.workers} processes",
-        "all rounds": f"{found.total_seconds:.0f} s",
-        "sent down": f"{found.bytes_down:,} bytes per round",
-        "sent up": f"{found.bytes_up:,} bytes per round{', at most' if found.masked else ''}",
-        "memory": f"{found.memory_bytes / 2**20:,.0f} MB",
-    }
-    for name, fact in facts.items():
-        say(f"{name + ':':<16}{fact}")

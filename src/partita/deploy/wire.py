@@ -46,11 +46,13 @@ def listening(path: Path, group: str | None = None) -> Iterator[socket.socket]:
     with suppress(OSError), closing(socket.socket(socket.AF_UNIX)) as other:
         other.connect(str(path))
         raise PartitaError(f"Another process listens at {path}. End it first.")
-    path.unlink(missing_ok=True)
+    # Under another name until it listens: who sees the path can connect.
+    new = path.with_name(f"{path.name}.new")
+    new.unlink(missing_ok=True)
     with closing(socket.socket(socket.AF_UNIX)) as listener:
         before = os.umask(0o177)
         try:
-            listener.bind(str(path))
+            listener.bind(str(new))
         except OSError as problem:
             raise PartitaError(
                 f"Cannot listen at {path} ({problem}). Such a path has about 100 letters at most."
@@ -58,8 +60,9 @@ def listening(path: Path, group: str | None = None) -> Iterator[socket.socket]:
         finally:
             os.umask(before)
         if group is not None:
-            _open_to(group, path)
+            _open_to(group, new)
         listener.listen(8)
+        new.replace(path)
         try:
             yield listener
         finally:

@@ -43,14 +43,14 @@ from partita.simulation.tasks import Factory
 SIZES = {
     "clients": (100, 1_000, 10_000, 100_000, 1_000_000),
     "classes": (10, 100, 1_000, 10_000),
-    "samples": (1_000, 10_000, 100_000, 1_000_000),
+    "samples": (1_000, 10_000, 100_000),
     "rounds": (100, 1_000, 10_000),
 }
 ABOUT = {
-    "clients": "clients, of whom 100 take part",
-    "classes": "classes, 100 clients of 16 samples",
+    "clients": "clients, 100 take part",
+    "classes": "classes, 100 clients",
     "samples": "samples of 20 clients",
-    "rounds": "rounds done, two clients in each",
+    "rounds": "rounds done",
 }
 TIMED, WINDOW = 3, 50
 Point = dict[str, float]
@@ -163,7 +163,7 @@ def _panel(at: int, name: str, points: Mapping[str, Point]) -> str:
     def y(value: float) -> float:
         return top + HEIGHT - HEIGHT * math.log(value / low) / math.log(high / low)
 
-    lines = [f'<text x="{left}" y="{top - 10}" fill="#222">ms for a round against {ABOUT[name]}</text>']
+    lines = [f'<text x="{left}" y="{top - 10}" fill="#222">ms of a round: {ABOUT[name]}</text>']
     for power in range(round(math.log10(low)), round(math.log10(high)) + 1):
         here = y(10.0**power)
         lines.append(f'<path d="M{left} {here:.1f}h{WIDTH}" stroke="#ddd"/>')

@@ -78,6 +78,11 @@ bench-quick: $(VENV)/partita
 faults: $(VENV)/test
 	$(BIN)/python tests/laws/faults.py
 
+# Kills runs, damages and fills disks, and reads hostile files; counts what held. Some twenty minutes on one core.
+attack: $(VENV)/test
+	$(BIN)/python -m attacks --output attacks/results
+	$(BIN)/python -m attacks.long --output attacks/results/long.json
+
 # Kills, lies, full disks and lost states in a federation; the counts are kept in attacks/results.
 federation-faults: $(VENV)/test
 	$(BIN)/python -m attacks node_kills server_kills lies node_room node_truncation approvals clocks superlink \

@@ -17,11 +17,14 @@ from partita.data.sources._files import read_bytes
 from partita.data.sources._pickles import load_pickled_npz, unpickle
 from partita.errors import PartitaError
 
+from .mutation import damaged
 from .tally import Tally
 from .victim import code_of, forked
 
 MEMORY = 8 << 30
 REFUSED, READ = 0, 3
+WITH_BOMBS = 100
+"""Fewer trials make no bombs: it takes some seconds to write them."""
 POINTER = b"C\x08" + (0x41414141).to_bytes(8, "little")
 OBJECT_TYPE = b"cnumpy\ndtype\n(S'O8'\nI0\nI1\ntR(I3\nS'|'\nNNNI-1\nI-1\nI63\ntb"
 
@@ -30,7 +33,7 @@ def files(place: Path, trials: int, seed: int) -> Tally:
     """Pickles that call something, forge arrays or are damaged, and bombs; each in a process with little memory."""
     tally, draw = Tally(), random.Random(seed)
     trace = place / "trace"
-    fixed = [*_programs(trace), *_bombs(place)]
+    fixed = [*_programs(trace), *(_bombs(place) if trials >= WITH_BOMBS else ())]
     valid = pickle.dumps({"x": np.arange(40.0).reshape(8, 5), "y": [1, "text", b"bytes", None], "z": np.array(["a"])})
     for at in range(max(trials, len(fixed))):
         kind, read, must = fixed[at] if at < len(fixed) else _damaged(valid, draw)
@@ -92,7 +95,7 @@ def _bombs(place: Path) -> Iterator[Hostile]:
     (place / "bomb.gz").write_bytes(packed.getvalue())
     yield "bomb: gzip of 3 GB", lambda: len(read_bytes(place / "bomb.gz")), True
     bomb = zipfile.ZipFile(place / "bomb.npz", "w", zipfile.ZIP_DEFLATED)
-    with bomb as archive, archive.open("data.npy", "w") as file:
+    with bomb as archive, archive.open("data.npy", "w", force_zip64=True) as file:
         head = io.BytesIO()
         np.lib.format.write_array_header_1_0(head, {"descr": "|u1", "fortran_order": False, "shape": (3 << 30,)})
         file.write(head.getvalue())
@@ -103,15 +106,5 @@ def _bombs(place: Path) -> Iterator[Hostile]:
 
 
 def _damaged(valid: bytes, draw: random.Random) -> Hostile:
-    content = bytearray(valid)
-    for _ in range(draw.randrange(1, 6)):
-        at = draw.randrange(len(content))
-        match draw.randrange(3):
-            case 0:
-                content[at] = draw.randrange(256)
-            case 1:
-                del content[at : at + draw.randrange(1, 9)]
-            case _:
-                content[at:at] = draw.randbytes(draw.randrange(1, 9))
-        content = content or bytearray(b".")
-    return "damaged pickle", lambda: unpickle(bytes(content), "a file"), False
+    content = damaged(valid, draw)
+    return "damaged pickle", lambda: unpickle(content, "a file"), False

@@ -1,32 +1,37 @@
 """Does nonsense run or show a traceback? Settings, selectors and manifests are accepted as they are, or refused."""
 
+import copy
 import inspect
 import json
 import random
-import warnings
 from pathlib import Path
 from typing import Any
 
 from partita import registry
+from partita.api.sweep import points_of, read_grid
 from partita.core.selectors import Selector
 from partita.data import manifests
 from partita.data.federation import federate
 from partita.data.splits.iid import iid
 from partita.data.splits.manifest import manifest
-from partita.errors import PartitaError
 from partita.experiment.files import make
+from partita.parsing import parse_toml
+from partita.recipes.page import page as recipe_page
+from partita.recipes.places import FILES
+from partita.recipes.recipe import read_recipe
+from partita.recipes.result import SIZES
 
+from .mutation import ODD, count, damaged, set_somewhere_, toml_file
 from .tally import Tally
 from .victim import CLIENTS, data
 
-ODD: tuple[Any, ...] = (
-    *(-1, -0.5, 0, 1.5, 2, 10**30, 1e308, float("nan"), float("inf"), float("-inf"), True, None),
-    *("", "x", "nan", "1e400", "[red]", "../../etc", "\x1b[31m", "\0", "os:system", "head & (", "=1+1"),
-    *([], [1], [[]], {}, {"name": "sgd", "lr": -1}, {"name": 5}, {"lr": {}}),
-)
 GENERAL = (
     *("rounds", "participation", "evaluate_every", "seed"),
     *("buffers", "engine", "evaluation_clients", "batching"),
+)
+AXES = (
+    *("rounds", "algorithm", "algorithm.optimizer.lr", "algorithm.epochs", "model.hidden", "batching.size", "seed"),
+    *("participation", "a.b.c.d", "rounds.x", "algorithm.on.on", "server", "model", "", ".", "algorithm."),
 )
 WORDS = (
     *("head", "body", "network", "norm", "input", "decided", "last_blocks", "first_blocks", "where", "below"),
@@ -51,7 +56,7 @@ def settings(place: Path, trials: int, seed: int) -> Tally:
                     chosen["model"]["hidden"] = odd
                 case _ if of_method:
                     chosen["algorithm"][draw.choice(of_method)] = odd
-        _count(tally, f"settings {chosen}", lambda chosen=chosen: make(chosen, data()))
+        count(tally, f"settings {chosen}", make, chosen, data())
     return tally
 
 
@@ -66,9 +71,9 @@ def selectors(place: Path, trials: int, seed: int) -> Tally:
 
     for _ in range(trials):
         text = draw.choice(("", " ")).join(draw.choices(WORDS, k=draw.randrange(1, 7)))
-        _count(tally, f"selector {text!r}", lambda text=text: again(text))
+        count(tally, f"selector {text!r}", again, text)
     for text in ("(" * 100_000, "~" * 100_000, "head & " * 100_000):
-        _count(tally, f"selector of {len(text)} characters", lambda text=text: again(text))
+        count(tally, f"selector of {len(text)} characters", again, text)
     return tally
 
 
@@ -89,33 +94,55 @@ def divisions(place: Path, trials: int, seed: int) -> Tally:
     for trial in range(trials):
         body = json.loads(text)
         body.pop("hash")
-        _set_somewhere_(body, draw)
+        set_somewhere_(body, draw)
         path.write_text(json.dumps({**body, "hash": manifests._hash(body)}), encoding="utf-8")
-        _count(tally, f"manifest of trial {trial}", divided)
+        count(tally, f"manifest of trial {trial}", divided)
     return tally
 
 
-def _set_somewhere_(value: Any, draw: random.Random) -> None:
-    key = draw.choice(list(value) if isinstance(value, dict) else range(len(value)))
-    if isinstance(value[key], dict | list) and value[key] and draw.random() < 0.8:
-        _set_somewhere_(value[key], draw)
-    elif draw.random() < 0.2:
-        del value[key]
-    else:
-        value[key] = draw.choice((*ODD, draw.randrange(100)))
+def recipes(place: Path, trials: int, seed: int) -> Tally:
+    """Recipe files with odd values at random places; what is accepted has settings and seeds."""
+    tally, draw = Tally(), random.Random(seed)
+    known = sorted(FILES.glob("*.toml"))
+    given = [parse_toml(path.read_text(encoding="utf-8")) for path in known]
+    path = place / "odd.toml"
+
+    def used() -> None:
+        recipe = read_recipe(path)
+        for size in SIZES:
+            _ = [recipe.settings_of(run, size) for run in recipe.runs], recipe.seeds_of(size)
+        recipe_page([recipe], place)
+
+    for trial in range(trials):
+        body = copy.deepcopy(draw.choice(given))
+        set_somewhere_(body, draw)
+        text = toml_file(body).encode()
+        path.write_bytes(text if trial % 4 else damaged(text, draw))
+        count(tally, f"recipe {path.read_text('utf-8', 'replace')[:1500]}", used)
+    for odd in ("x = " + "[" * 100_000, "x = " + "{a=" * 3000, "hours = " + "9" * 10_000):
+        path.write_text(odd, encoding="utf-8")
+        count(tally, f"recipe {odd[:20]}", used)
+    return tally
 
 
-def _count(tally: Tally, what: str, work: Any) -> None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            work()
-    except PartitaError as problem:
-        if "\n" in str(problem).strip():
-            tally.broken.append(f"{what}: an error of several lines")
-        else:
-            tally.held["refused in one line"] += 1
-    except Exception as problem:
-        tally.broken.append(f"{what}: {problem!r}")
-    else:
-        tally.held["accepted"] += 1
+def grids(place: Path, trials: int, seed: int) -> Tally:
+    """Settings to sweep over, with odd keys and values; what is accepted makes experiments."""
+    tally, draw = Tally(), random.Random(seed)
+
+    def used(texts: list[str]) -> None:
+        points_of(read_grid(texts), place, overrides=["data.split=iid", "data.split.clients=3", "rounds=1"])
+
+    for _ in range(trials):
+        texts = [_odd_axis(draw) for _ in range(draw.randrange(1, 3))]
+        count(tally, f"grid {texts}", used, texts)
+    for text in ("rounds=" + "[" * 100_000, "rounds=" + "9" * 10_000, "rounds=" + "1," * 50_000, "a" * 10_000 + "=1"):
+        count(tally, f"grid {text[:20]}", used, [text])
+    return tally
+
+
+def _odd_axis(draw: random.Random) -> str:
+    key = draw.choice(AXES)
+    good = {"rounds": "1", "model.hidden": "4", "algorithm": "fedavg", "algorithm.optimizer.lr": "0.1"}.get(key, "1")
+    odd = (*map(str, ODD), *map(json.dumps, ODD))
+    values = [good if draw.random() < 0.7 else draw.choice(odd) for _ in range(2)]
+    return f"{key}={','.join(values)}" if draw.random() < 0.9 else draw.choice(("", "=", "rounds", "rounds=", "=1"))

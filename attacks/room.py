@@ -10,6 +10,9 @@ from partita.runs.database import DATABASE
 from .tally import Tally
 from .victim import begin_or_go_on, code_of, digest, forked, verified
 
+LARGEST = 8
+"""The log beside a database is larger than the database itself becomes."""
+
 
 def room(place: Path, trials: int, seed: int) -> Tally:
     """Runs are made where no file can exceed a size, for sizes evenly spread from nothing to more than is needed."""
@@ -17,7 +20,7 @@ def room(place: Path, trials: int, seed: int) -> Tally:
     begin_or_go_on(place / "whole", method)
     expected, largest = digest(place / "whole"), (place / "whole" / DATABASE).stat().st_size
     for trial in range(trials):
-        size = 2 * largest * trial // trials
+        size = LARGEST * largest * trial // trials
         folder = place / str(size)
         code = code_of(forked(_with_room_for(folder, method, size)))
         there = (folder / DATABASE).exists()

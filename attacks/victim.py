@@ -3,10 +3,14 @@
 import hashlib
 import os
 import sqlite3
+from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
+
+from torch import nn
 
 from partita.data.federation import Federation, federate
 from partita.data.pool import pool
@@ -18,6 +22,7 @@ from partita.runs.store import Store
 from partita.runs.verify import verify
 from partita.simulation.events import Event, OnEvent, RoundEnded, ignore
 from partita.simulation.experiment import Experiment
+from partita.simulation.tasks import Factory
 
 CLIENTS, ROUNDS = 3, 4
 STORED = (
@@ -46,6 +51,12 @@ def data() -> Federation:
     return federate(pool("made up", inputs.numpy(), labels.numpy()), iid(clients=CLIENTS))
 
 
+def normed(*, shape: tuple[int, ...], classes: int) -> nn.Module:
+    """A network with batch norm, which every method can use."""
+    layers = {"layer1": nn.Linear(shape[0], 4), "norm1": nn.BatchNorm1d(4), "relu1": nn.ReLU()}
+    return nn.Sequential(OrderedDict[str, nn.Module](**layers, head=nn.Linear(4, classes)))
+
+
 def experiment(method: str, **changes: object) -> Experiment:
     settings: dict[str, object] = {
         "algorithm": method,
@@ -59,9 +70,11 @@ def experiment(method: str, **changes: object) -> Experiment:
     return make(settings, data())
 
 
-def begin_or_go_on(folder: Path, method: str, on_event: OnEvent = ignore) -> None:
+def begin_or_go_on(folder: Path, method: str, on_event: OnEvent = ignore, *, model: Factory | None = normed) -> None:
     """A run to its end, from its start or from where it is."""
     made = experiment(method)
+    if model is not None:
+        made = replace(made, model=model)
     there = (folder / DATABASE).exists()
     opened = Session.open(folder, made, on="inline") if there else Session.start(made, folder, on="inline")
     with opened as session:

@@ -1,7 +1,13 @@
 """How are numbers written for people? With a unit and a few significant digits."""
 
+import re
 from collections.abc import Sequence
 
+CONTROL = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\N{LEFT-TO-RIGHT EMBEDDING}-\N{RIGHT-TO-LEFT OVERRIDE}"
+    "\N{LEFT-TO-RIGHT ISOLATE}-\N{POP DIRECTIONAL ISOLATE}\N{ZERO WIDTH NO-BREAK SPACE}]"
+)
+"""Characters that a terminal obeys or hides, but for the end of a line."""
 MINUS = "\N{MINUS SIGN}"
 NONE = "\N{EN DASH}"
 """Shown in a cell without a value."""
@@ -69,3 +75,16 @@ def listed(words: Sequence[str]) -> str:
     ('a', 'a, b and c')
     """
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def visible(text: str) -> str:
+    """Text for a terminal: control characters, which could move the cursor or rewrite what was shown, become signs.
+
+    >>> visible("a\\x1b[31mb")
+    'a\N{SYMBOL FOR ESCAPE}[31mb'
+    """
+    return CONTROL.sub(lambda found: _sign(found[0]), text)
+
+
+def _sign(control: str) -> str:
+    return chr(0x2400 + ord(control)) if ord(control) < 0x20 else "\N{REPLACEMENT CHARACTER}"

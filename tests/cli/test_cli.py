@@ -289,6 +289,7 @@ def test_demo_for_machines(ask: Ask) -> None:
             "done",
         )
         assert result["scores"]["1"][result["variant"]]["clients"] == 30
+        assert result["experiment"]["evaluate_every"] is None, "about ten times, so that there are learning curves"
         others = [each for each in itself.values() if each != itself.get(name)]
         over = [gain["over"] for gain in result["gains"]]
         # FedAvg is its own baseline only where its rate is the one that validation data choose.

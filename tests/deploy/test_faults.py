@@ -101,7 +101,7 @@ LIES: dict[str, tuple[Callable[[Reply], Reply | None], str]] = {
     "weight": (lambda r: dataclasses.replace(r, weight=-1.0), "weight"),
     "round": (lambda r: dataclasses.replace(r, round=0), "which was not asked"),
     "plan": (lambda r: dataclasses.replace(r, plan="x" * 64), "which was not asked"),
-    "metrics": (lambda r: dataclasses.replace(r, records=[["before_local", "test", 1, 2, 0.0]]), "its metrics hold"),
+    "metrics": (lambda r: dataclasses.replace(r, records=(("before_local", "test", 1, 2, 0.0),)), "its metrics hold"),
     "refusal": (lambda r: Reply("train", r.plan, r.round, refused="no disk"), "the site refused: no disk"),
     "size": (sent(lambda s: {**s, "values/more": torch.ones(1 << 20)}), "bytes, and at most"),
 }

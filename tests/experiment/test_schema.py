@@ -11,7 +11,7 @@ import pytest
 from partita import registry
 from partita.errors import PartitaError
 from partita.experiment.files import make, read
-from partita.experiment.schema import schema
+from partita.experiment.schema import properties, schema
 from partita.experiment.settings import named
 from partita.signatures import Range
 
@@ -163,6 +163,20 @@ def test_ranges_are_those_of_the_signature(name: str) -> None:
                 named("algorithms", outside, "algorithm")
         if not allowed.low_open and not math.isinf(allowed.low):
             assert accepted({"algorithm": {"name": name, option: int(allowed.low) if whole else allowed.low}})
+
+
+@pytest.mark.parametrize("kind", ["models", "data", "splits"])
+def test_every_setting_is_explained(kind: registry.Kind) -> None:
+    """By discovery, as for methods: a new setting without a meaning falls here."""
+    made = {name: properties(registry.get(kind, name), kind) for name in registry.built_in(kind)}
+    missing = [
+        f"{name}.{key}" for name, known in made.items() for key, each in known.items() if not each.get("description")
+    ]
+    assert not missing, "these have no line in experiment/meanings.py"
+
+
+def test_every_setting_of_an_experiment_is_explained() -> None:
+    assert not [name for name, each in SCHEMA["properties"].items() if not each.get("description")]
 
 
 def test_meanings_are_told() -> None:

@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 import tempfile
 import threading
+import zlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -572,3 +573,12 @@ def test_no_room_while_a_run_is_made(tmp_path: Path) -> None:
 def test_a_record_is_read_whole(stopped: Path) -> None:
     record = record_of(stopped)
     assert (record.done, record.name_of(2), record.score.name) == (False, "2", "accuracy")
+
+
+def test_a_division_that_would_fill_the_memory(stopped: Path) -> None:
+    """As somebody else's run may hold, with a checksum that fits."""
+    bomb = zlib.compress(bytes(200 << 20), 9)
+    with Store.open(stopped, write=True) as store, store.writing() as connection:
+        connection.execute("UPDATE division SET manifest = ?, checksum = ?", (bomb, checksum(bomb)))
+    with Store.open(stopped) as store, pytest.raises(PartitaError, match=r"is damaged: .*unpack to more than"):
+        _ = store.manifest

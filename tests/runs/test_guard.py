@@ -22,7 +22,7 @@ from partita.evaluation.analyses.guard import GuardSums, guard, outcome
 from partita.evaluation.analysis import Result
 from partita.evaluation.guard import EQUAL, PERSONAL_WEIGHTS, PRIOR, choose, mixture
 from partita.evaluation.metric import Metric
-from partita.evaluation.population import Population
+from partita.evaluation.population import Population, apply_here
 from partita.randomness import Moment
 from partita.report.report import report
 from partita.report.study import study
@@ -192,6 +192,8 @@ def with_test_labels_moved(session: Session) -> Population:
 def test_other_test_labels_change_no_choice(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = read_run(run).analyses["guard"]
     monkeypatch.setattr(evaluate, "stored_clients", with_test_labels_moved)
+    # Workers would have the labels of the run.
+    monkeypatch.setattr(evaluate, "apply_in_workers", lambda session, *given: apply_here(*given))
     after = add_guard(run)
     monkeypatch.undo()
     assert after["chosen"] == before["chosen"]

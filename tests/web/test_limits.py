@@ -73,6 +73,7 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read() -> None:
     assert sent(limits, [b"ab", b"cde", None])[0] == 413
     assert sent(limits, [None], headers={"content-length": "5"})[0] == 413
     assert sent(limits, [None], headers={"content-length": "many"})[0] == 413
+    assert sent(limits, [None], headers={"content-length": "9" * 5000})[0] == 413
 
 
 def test_a_body_that_does_not_come_is_given_up() -> None:

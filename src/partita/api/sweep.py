@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from ..simulation.experiment import Experiment
 from .run import keep_seeds
 from .seeds import Runs
 
+MOST_POINTS = 1000
 Grid = Mapping[str, Sequence[str]]
 """The values that are tried, as text, by dotted key."""
 
@@ -130,6 +132,10 @@ def points_of(
     """Every point of a grid, checked before the first of them runs. Equal data are read once."""
     if not grid:
         raise PartitaError("Nothing is swept. Name settings and their values: --over algorithm.optimizer.lr=0.03,0.1")
+    if (count := math.prod(map(len, grid.values()))) > MOST_POINTS:
+        raise PartitaError(
+            f"The grid has {count:,} points, and at most {MOST_POINTS:,} are allowed. Sweep fewer values."
+        )
     data: dict[str, Experiment] = {}
     found = []
     for values in itertools.product(*grid.values()):

@@ -1,5 +1,6 @@
 """The command line. Torch is imported only by the commands that need it, so that help is quick."""
 
+import errno
 import gc
 import sys
 import warnings
@@ -34,6 +35,10 @@ from . import (
     verify,
 )
 
+ADVICE = {
+    errno.EMFILE: " Allow more open files: ulimit -n 1024",
+    errno.ENOSPC: " Make room on the disk.",
+}
 app = typer.Typer(
     name="partita",
     help="Personalized federated learning: numbers you can believe, models you can use.",
@@ -122,6 +127,12 @@ def main() -> None:
         # The reader of the output has closed it, as in `partita list algorithms | head`.
         sys.stderr.close()
         raise SystemExit(1) from None
+    except OSError as problem:
+        where = f" ({problem.filename})" if problem.filename else ""
+        terminal.tell(f"{problem.strerror or problem}{where}.{ADVICE.get(problem.errno or 0, '')}", "bold red", "Error")
+        # What could not be written is not tried again at the end.
+        sys.stdout = None
+        raise SystemExit(2) from None
     finally:
         # Exit without a last garbage collection, which would take longer than some commands.
         gc.freeze()

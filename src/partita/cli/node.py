@@ -104,7 +104,7 @@ def log(
             continue
         hidden = ("line", "time", "event", "previous", "hash", "sha256")
         facts = ", ".join(f"{key} {value}" for key, value in entry.items() if key not in hidden)
-        print(f"{entry['line']} {entry['time']} {entry['event']}: {facts}")
+        terminal.write(f"{entry['line']} {entry['time']} {entry['event']}: {facts}")
 
 
 def run(node: NodeFile) -> None:

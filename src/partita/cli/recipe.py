@@ -35,7 +35,7 @@ def list_recipes(as_json: AsJson = False) -> None:
     width = max(len(recipe.name) for recipe, _ in rows)
     for recipe, sizes in rows:
         stored = f" [results: {', '.join(sizes)}]" if sizes else ""
-        print(f"{recipe.name:<{width}}  {recipe.shows}: {recipe.title}{stored}")
+        terminal.write(f"{recipe.name:<{width}}  {recipe.shows}: {recipe.title}{stored}")
 
 
 def show_recipe(name: Name, results: Results = None) -> None:
@@ -44,16 +44,16 @@ def show_recipe(name: Name, results: Results = None) -> None:
     from ..recipes.result import results_or_none
 
     recipe = recipe_named(name)
-    print(f"{recipe.shows}: {recipe.title}")
-    print(f"Estimated on two cores: {recipe.hours:g} h" + _small_time(recipe))
+    terminal.write(f"{recipe.shows}: {recipe.title}")
+    terminal.write(f"Estimated on two cores: {recipe.hours:g} h" + _small_time(recipe))
     if recipe.obstacle:
-        print(f"Not run here: {recipe.obstacle}")
+        terminal.write(f"Not run here: {recipe.obstacle}")
     for each in recipe.deviations:
-        print(f"Deviation: {each}")
+        terminal.write(f"Deviation: {each}")
     for run in recipe.runs:
-        print(f"{run}: {json.dumps(recipe.settings_of(run))}")
+        terminal.write(f"{run}: {json.dumps(recipe.settings_of(run))}")
     for run, other in recipe.borrowed.items():
-        print(f"{run}: the run {other.partition('/')[2]} of {other.partition('/')[0]}")
+        terminal.write(f"{run}: the run {other.partition('/')[2]} of {other.partition('/')[0]}")
     for result in results_or_none(results or results_folder(), recipe):
         _print_result(recipe, result)
 
@@ -116,8 +116,8 @@ def check(name: Annotated[str | None, typer.Argument(help="By default all.")] = 
         for result in results_or_none(results or results_folder(), recipe):
             size = f" ({result.size})" if result else ""
             for each in judge_claims(recipe, result):
-                print(f"{each.claim.id}, {recipe.name}{size}: {each.verdict.value}. {each.claim.statement}")
-                print(f"    {each.reason}")
+                terminal.write(f"{each.claim.id}, {recipe.name}{size}: {each.verdict.value}. {each.claim.statement}")
+                terminal.write(f"    {each.reason}")
 
 
 def page(

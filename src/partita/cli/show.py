@@ -117,7 +117,7 @@ def compare(
     from ..report.tables import comparison_text
 
     made = compare_runs(*runs, baseline=baseline)
-    print(comparison_text(made, form.value, percent=not made.lower_is_better))
+    terminal.write(comparison_text(made, form.value, percent=not made.lower_is_better))
 
 
 def print_kept(kept: "StoredRun", beside: "NamedBaselines", as_json: bool) -> None:

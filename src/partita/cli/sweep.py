@@ -73,7 +73,7 @@ def sweep(
     if form is Form.terminal:
         terminal.print_table(made.table())
     else:
-        print(table_text(made.table(), form.value), end="")
+        terminal.write(table_text(made.table(), form.value), end="")
     best = made.chosen.point
     terminal.tell(f"The chosen runs: {best.folder}")
     chosen = shlex.join(["partita", "run", *given, *best.overrides, *(["--seeds", str(seeds)] if seeds > 1 else [])])

@@ -3,16 +3,17 @@
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rich import progress as bars
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table as Columns
 from rich.text import Text
 
 from ..errors import DegenerateWarning
 from ..evaluation.metric import Metric
-from ..formatting import MINUS, amount
+from ..formatting import MINUS, amount, visible
 
 if TYPE_CHECKING:
     from ..api.installation import Finding
@@ -27,9 +28,26 @@ if TYPE_CHECKING:
 MOST_CLIENTS = 40
 UNLIMITED = 10_000
 """The width of lines that go to a file or another program; they are never wrapped."""
-# Names, folders and errors may contain anything, so nothing in them is read as markup.
-output = Console(width=None if sys.stdout.isatty() else UNLIMITED, highlight=False, markup=False, emoji=False)
-messages = Console(stderr=True, soft_wrap=not sys.stderr.isatty(), highlight=False, markup=False, emoji=False)
+
+
+class PlainConsole(Console):
+    """Names, folders and errors may contain anything: nothing in them is read as markup or obeyed by the terminal."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(highlight=False, markup=False, emoji=False, **options)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else visible(text), style, control)
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    """A stream that was closed before the program began is None."""
+    return stream is not None and stream.isatty()
+
+
+output = PlainConsole(width=None if _is_terminal(sys.stdout) else UNLIMITED)
+messages = PlainConsole(stderr=True, soft_wrap=not _is_terminal(sys.stderr))
 
 
 @contextmanager
@@ -141,6 +159,11 @@ def tell(text: str, style: str = "", kind: str = "") -> None:
 def say(*parts: str | tuple[str, str]) -> None:
     """Print a line of output; a part with a style is a pair."""
     output.print(Text.assemble(*parts))
+
+
+def write(text: str, end: str = "\n") -> None:
+    """Print text as it is laid out already, such as a table in Markdown."""
+    print(visible(text), end=end)
 
 
 def show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:

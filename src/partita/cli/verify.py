@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from . import terminal
 from .options import AsJson
@@ -42,6 +41,6 @@ def verify(
         print(json.dumps(damage))
     else:
         for run, found in damage.items():
-            terminal.output.print(escape(found or f"{run}: no damage found."), soft_wrap=True)
+            terminal.output.print(found or f"{run}: no damage found.", soft_wrap=True)
     if any(damage.values()):
         raise typer.Exit(1)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import PartitaError
+from ..parsing import parse_json
 from .pool import Pool, Texts
 from .split import ROLES
 
@@ -81,10 +82,10 @@ def write(federation: "Federation", path: Path) -> str:
 def read(path: Path, pool: Pool) -> Mapping[str, Any]:
     """Read a manifest; it must be complete and fit the pool."""
     try:
-        body = json.loads(path.read_text(encoding="utf-8"))
+        body = parse_json(path.read_text(encoding="utf-8"))
     except OSError as problem:
         raise PartitaError(f"Cannot read the manifest {path}: {problem.strerror}.") from problem
-    except (ValueError, RecursionError) as problem:
+    except ValueError as problem:
         raise PartitaError(f"The manifest {path} is damaged: {problem}.") from problem
     if not isinstance(body, dict) or body.get("format") != FORMAT:
         raise PartitaError(f"{path} is not a manifest of format {FORMAT}.")

@@ -2,12 +2,12 @@
 
 import csv
 import io
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
 
 from ..errors import PartitaError, unknown
+from ..parsing import parse_json
 from .arrays import reading
 from .sources._files import read_bytes
 
@@ -74,8 +74,8 @@ def _json_objects(stream: TextIO, path: Path, columns: Sequence[str]) -> Iterato
         if not text.strip():
             continue
         try:
-            row = json.loads(text)
-        except (ValueError, RecursionError) as problem:
+            row = parse_json(text)
+        except ValueError as problem:
             raise PartitaError(f"{path}, line {line} is not JSON: {problem}.") from problem
         if not isinstance(row, dict):
             raise PartitaError(f"{path}, line {line} is not an object with {', '.join(columns)}.")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import PartitaError
+from ..parsing import parse_json
 
 FIRST = "0" * 64
 """In the place of a hash before the first entry."""
@@ -111,7 +112,7 @@ def verify(path: Path, last: str | None = None) -> tuple[int, str]:
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
     try:
-        entry = json.loads(line)
+        entry = parse_json(line)
     except ValueError:
         return None
     whole = isinstance(entry, dict) and {"line", "event", "previous", "hash"} <= entry.keys()

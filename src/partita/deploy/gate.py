@@ -13,6 +13,7 @@ import torch
 from ..core.server import Update
 from ..data.federation import Federation
 from ..errors import PartitaError
+from ..parsing import parse_json
 from ..tensors import Tensors
 from .plan import Plan
 from .privacy import Privacy
@@ -170,7 +171,7 @@ class Gate:
         if self.approvals is None or not self.approvals.exists():
             return {}
         try:
-            found = json.loads(self.approvals.read_text(encoding="utf-8"))
+            found = parse_json(self.approvals.read_text(encoding="utf-8"))
             if not isinstance(found, dict):
                 raise ValueError("it holds no hashes")
         except (OSError, ValueError) as problem:

@@ -1,9 +1,9 @@
 """What do the server and sites say to each other? Orders and replies: a header in JSON, and named tensors."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -12,12 +12,17 @@ from torch import Tensor
 
 from ..core.server import Update
 from ..errors import PartitaError
+from ..parsing import parse_json
 from ..runs.blobs import pack, unpack
+from ..signatures import Count, between, check_fields
 from ..tensors import Tensors, prefixed, under
 
 LENGTH = 8
 """Bytes at the start of a message that say how long its header is."""
 VALUES, MASK = "values/", "mask/"
+MOST = 1 << 48
+"""Samples that a site may say it has."""
+Samples = Annotated[int, between(0, MOST)]
 SECURE, MASKED = "secure/", "masked/"
 Kind = Literal["introduce", "train", "stay_away", "evaluate", "keys", "shares", "unmask"]
 """The last three are the steps of a sum of masked updates, around the training."""
@@ -31,18 +36,21 @@ class Order:
     kind: Kind
     plan: str
     """The plan's hash; in an introduction, its text."""
-    round: int = 0
+    round: Count = 0
     """Counted from 0, as in `Moment`."""
-    kept: int = 0
+    kept: Count = 0
     """After which round (counted from 1) the site's own state was last accepted; it starts from there."""
     evaluated: bool = False
-    taking_part: int = 0
+    taking_part: Count = 0
     """How many sites take part in the round."""
-    threshold: int = 0
+    threshold: Count = 0
     """How many sites can open the sum of masked updates."""
     rejected: str = ""
     """Why the last reply of the site was left out, if it was."""
     received: Tensors = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def write(self) -> bytes:
         return _write(self, self.received)
@@ -50,8 +58,6 @@ class Order:
     @classmethod
     def read(cls, message: bytes) -> "Order":
         header, tensors = _read(cls, message)
-        if header["kind"] not in get_args(Kind):
-            raise PartitaError(f"An order of the unknown kind {header['kind']!r}.")
         return cls(**header, received=tensors)
 
 
@@ -62,18 +68,21 @@ class Reply:
     kind: Kind
     plan: str
     """The plan's hash."""
-    round: int = 0
+    round: Count = 0
     refused: str = ""
     """Why the site did not do what was asked, if it did not."""
     facts: Mapping[str, int] = field(default_factory=dict)
     """Of an introduction: the numbers of its samples by role, and of its classes."""
-    records: Sequence[Sequence[Any]] = ()
+    records: tuple[tuple[Any, ...], ...] = ()
     """Metrics: variant, role, count, correct and loss of each."""
-    samples: int = 0
-    batches: int = 0
+    samples: Samples = 0
+    batches: Samples = 0
     weight: float | None = None
     sent: Tensors = field(default_factory=dict)
-    """Values and masks, as `with_update` packs them."""
+    """Values and masks, as `packed_update` gives them."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def write(self) -> bytes:
         return _write(self, self.sent)
@@ -144,7 +153,7 @@ def _read(kind: type[Said], message: bytes) -> tuple[dict[str, Any], Tensors]:
     names = [each.name for each in fields(kind) if each.name not in ("received", "sent")]
     try:
         end = LENGTH + int.from_bytes(message[:LENGTH], "little")
-        header = json.loads(message[LENGTH:end])
+        header = parse_json(message[LENGTH:end])
         if not isinstance(header, dict) or sorted(header) != sorted(names):
             raise ValueError("its header has other fields")
         tensors = unpack(message[end:])
@@ -152,4 +161,9 @@ def _read(kind: type[Said], message: bytes) -> tuple[dict[str, Any], Tensors]:
             raise ValueError("a tensor comes twice")
     except (ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as problem:
         raise PartitaError(f"A message that cannot be read ({problem}).") from problem
-    return header, {name: tensor.clone() for name, tensor in tensors.items()}
+    lists = {name: _as_tuples(value) for name, value in header.items()}
+    return lists, {name: tensor.clone() for name, tensor in tensors.items()}
+
+
+def _as_tuples(value: Any) -> Any:
+    return tuple(map(_as_tuples, value)) if isinstance(value, list) else value

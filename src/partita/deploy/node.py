@@ -1,6 +1,5 @@
 """What is at a site? Its own file says: its name, data and folder, and what its gate insists on."""
 
-import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -10,15 +9,11 @@ from typing import Any
 from ..data.federation import Federation
 from ..errors import PartitaError
 from ..experiment.settings import build, federation_of
+from ..parsing import parse_toml
 from .audit import AuditLog
 from .gate import Contract, Gate, Leaving, Policy
 from .personal import PersonalStore
 from .site import Site, one_client
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 LOG, APPROVALS, SOCKET = "audit.log", "approvals.json", "socket"
 
@@ -56,10 +51,10 @@ class Node:
     @classmethod
     def read(cls, path: Path) -> "Node":
         try:
-            found: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+            found: dict[str, Any] = parse_toml(path.read_text(encoding="utf-8-sig"))
         except OSError as problem:
             raise PartitaError(f"Cannot read {path}: {problem.strerror}.") from problem
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        except ValueError as problem:
             raise PartitaError(f"{path} is not valid TOML: {problem}.") from problem
         data = found.pop("data", None)
         if data is None:

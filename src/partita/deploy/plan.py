@@ -8,11 +8,14 @@ from importlib.metadata import version
 from typing import Any
 
 from ..algorithms.fedavg import fedavg
-from ..core.objectives import OBJECTIVES, Problem
+from ..core.objectives import Problem
 from ..data.federation import Federation
 from ..errors import PartitaError
-from ..experiment.description import PYTHON, describe_experiment, differences, fingerprints, rebuild
+from ..experiment.description import describe_experiment, differences, fingerprints, rebuild
+from ..experiment.flat import PYTHON
+from ..experiment.settings import build
 from ..models.mlp import mlp
+from ..parsing import parse_json
 from ..simulation.experiment import Experiment
 from .summable import weights_of_sum
 
@@ -77,8 +80,7 @@ class Plan:
                 "travel to sites: name what is installed there."
             )
         names = tuple(sites or [data.name_of(at) for at in range(len(data))])
-        if len(set(names)) != len(names) or not all(names):
-            raise PartitaError(f"The sites are {list(names)}. Give each a name of its own.")
+        _need_names(names)
         if secure:
             weights_of_sum(experiment.stages[-1].algorithm)
         return cls(settings, DataFacts.of(data), names, schema=schema, secure=secure)
@@ -97,28 +99,18 @@ class Plan:
     def read(cls, text: str) -> "Plan":
         """From its text; that of another version is refused."""
         try:
-            values = json.loads(text)
+            values = parse_json(text)
             if (found := values["format"]) != FORMAT or values["partita"] != version("partita"):
                 raise PartitaError(
                     f"The plan is of partita {values['partita']} (format {found}), and here is partita "
                     f"{version('partita')} (format {FORMAT}). Install the same version at the server and all sites."
                 )
-            told = values["data"]
-            lists = {"shape": tuple(told["shape"]), "class_names": tuple(told.get("class_names", ()))}
-            facts = DataFacts(**{**told, **lists})
-            plan = cls(
-                values["experiment"],
-                facts,
-                tuple(values["sites"]),
-                values["partita"],
-                values["format"],
-                values.get("schema", ""),
-                bool(values.get("secure", False)),
-            )
-            if facts.kind not in OBJECTIVES or not all(isinstance(name, str) for name in (*plan.sites, plan.schema)):
-                raise ValueError(facts.kind)
+            plan: Plan = build(cls, values, "the plan")
+            # What is no JSON, or what has fingerprints that are no text, is told before anything is made of it.
+            _ = plan.text, fingerprints(plan.experiment)
         except (KeyError, TypeError, ValueError) as problem:
             raise PartitaError(f"This is no plan of a federation ({type(problem).__name__}: {problem}).") from problem
+        _need_names(plan.sites)
         return plan
 
     def number_of(self, site: str) -> int:
@@ -134,6 +126,11 @@ class Plan:
             raise PartitaError(f"What is installed here is not what the plan was made with: {'; '.join(changed)}.")
         _refuse(made)
         return made
+
+
+def _need_names(sites: Sequence[str]) -> None:
+    if len(set(sites)) != len(sites) or not all(sites):
+        raise PartitaError(f"The sites are {list(sites)}. Give each a name of its own.")
 
 
 def _settings(experiment: Experiment) -> dict[str, Any]:

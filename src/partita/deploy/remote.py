@@ -12,10 +12,8 @@ from ..core.samples import Samples
 from ..data.federation import Federation
 from ..data.split import ROLES
 from ..errors import PartitaError
+from .messages import MOST
 from .plan import Plan
-
-MOST = 1 << 48
-"""Samples that a site may say it has."""
 
 
 def remote_federation(plan: Plan, introductions: Mapping[int, Mapping[str, int]]) -> Federation:

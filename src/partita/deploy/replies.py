@@ -1,6 +1,7 @@
 """Can a reply be used? Names, shapes, types, numbers and size are checked before it touches the model."""
 
 import math
+import sys
 from typing import get_args
 
 import torch
@@ -13,7 +14,7 @@ from ..evaluation.scores import HeldOut, Record
 from ..evaluation.variants import Variant
 from ..simulation.setup import Setup
 from ..tensors import Tensors
-from .messages import Reply, unpacked_update
+from .messages import MOST, Reply, unpacked_update
 
 HEADER = 1 << 20
 """Bytes that a message may have beside its tensors."""
@@ -68,8 +69,9 @@ def checked_records(reply: Reply, client: int, round: int) -> list[Record]:
 
 def _record(row: object, client: int, round: int) -> Record:
     match row:
-        case [str() as variant, str() as role, int() as count, (int() | None) as correct, (int() | float()) as loss]:
+        case (str() as variant, str() as role, int() as count, (int() | None) as correct, (int() | float()) as loss):
             measured, held_out = VARIANTS.get(variant), ROLES.get(role)
-            if measured and held_out and count > 0 and (correct is None or 0 <= correct <= count):
+            counted = 0 < count <= MOST and (correct is None or 0 <= correct <= count)
+            if measured and held_out and counted and abs(loss) <= sys.float_info.max:
                 return Record(round, client, measured, held_out, count, correct, float(loss))
     raise PartitaError(f"its metrics hold {row!r}")

@@ -220,7 +220,7 @@ def _placed(data: Federation, plan: Plan, number: int) -> Federation:
 
 
 def _reply(order: Order, result: ClientResult) -> Reply:
-    records = [_numbers(record) for record in result.records]
+    records = tuple(_numbers(record) for record in result.records)
     update = result.update
     if update is None:
         return Reply(order.kind, order.plan, order.round, records=records)
@@ -243,6 +243,6 @@ def _said(reply: Reply) -> dict[str, object]:
     return {key: value for key, value in told.items() if value or key == "tensors"}
 
 
-def _numbers(record: Record) -> list[object]:
+def _numbers(record: Record) -> tuple[object, ...]:
     found = asdict(record)
-    return [found[name] for name in ("variant", "role", "count", "correct", "loss")]
+    return tuple(found[name] for name in ("variant", "role", "count", "correct", "loss"))

@@ -9,10 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from ..core.buffers import Snapshot
-from ..core.network import BATCH_NORMS
 from ..core.samples import READY, Samples
 from .eligibility import plain_modules, state_of
-from .resumed import resumptions
+from .resumed import moving, resumptions
 
 Remember = Callable[[Sequence[nn.Module], Callable[[], Tensor]], Tensor]
 """The outputs of some layers for samples, computed now or before."""
@@ -76,8 +75,7 @@ def _kept(
     remember: Remember | None = None,
 ) -> Samples | None:
     """What a module receives of all samples, if that depends on nothing but each sample and the layers before."""
-    # Without running statistics, those of the batch are used even in evaluation.
-    if any(isinstance(each, BATCH_NORMS) and (each.training or each.running_mean is None) for each in before):
+    if any(map(moving, before)):
         return None
     chance, state = torch.default_generator.get_state(), state_of(network)
     buffers = [(buffer, buffer._version) for buffer in network.buffers()]

@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..core.network import BATCH_NORMS
+
 WORTH = 64
 """Multiplications that must be saved for each number that is kept."""
 
@@ -70,6 +72,11 @@ class Trace:
         return self.received is not None and self.multiplications >= WORTH * self.received[:1].numel()
 
 
+def moving(part: nn.Module) -> bool:
+    """Whether a batch norm uses the statistics of the batch. Without running ones, it does so even in evaluation."""
+    return isinstance(part, BATCH_NORMS) and (part.training or part.running_mean is None)
+
+
 class _Found(Exception):
     """The forward pass has come to one of the modules."""
 
@@ -114,7 +121,7 @@ def resumptions(
     The shortest is first; none of them has been tried.
     """
     both = trace(network, trained, inputs)
-    if both is None or not both.worthwhile:
+    if both is None or not both.worthwhile or any(moving(part) for _, part, _ in both.before):
         return
     one = trace(network, trained, inputs[1:])
     if one is None or len(both.before) != len(one.before):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields, is_dataclass
+from types import FunctionType
 from typing import Any
 
 from torch import Tensor
@@ -127,6 +128,9 @@ def _optimizer(stage: Phase) -> str:
 def _said(value: object) -> str:
     if isinstance(value, tuple):
         return " and ".join(map(_said, value))
+    if isinstance(value, FunctionType):
+        # Its text would hold its place in memory, which is another in every process.
+        return value.__qualname__.partition(".")[0]
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -37,6 +38,8 @@ class ClientModels:
     """How many samples are evaluated at a time."""
     classes: Tensor | None = None
     """The classes that the client has, where each client numbers its own."""
+    validation: Samples | None = None
+    """The client's own, also where the algorithm is given test data for it."""
 
     @cached_property
     def before(self) -> Tensors:
@@ -84,6 +87,21 @@ def _tell_nobody(done: int, total: int) -> None:
     """Progress is not shown."""
 
 
+Measure = Callable[[ClientModels, Tensors | None], Any]
+"""What an analysis measures of a client, given another network's weights where it compares. Workers may call it."""
+Beside = Callable[[int], Tensors]
+"""The weights of another network for a client."""
+Apply = Callable[["Population", str, Measure, Beside | None], Iterator[tuple[int, Any]]]
+
+
+def apply_here(
+    population: "Population", what: str, measure: Measure, beside: Beside | None
+) -> Iterator[tuple[int, Any]]:
+    """One client after another, in this process."""
+    for number in population:
+        yield number, measure(population[number], beside(number) if beside else None)
+
+
 @dataclass(frozen=True, eq=False)
 class Population(Mapping[int, ClientModels]):
     """The clients of a run by number. Each is built when it is asked for, so that only a few are in memory."""
@@ -103,6 +121,10 @@ class Population(Mapping[int, ClientModels]):
     """The clients of the run in another folder."""
     on_client: Callable[[int, int], None] = _tell_nobody
     """Called after each client with the number of clients done and the number of all."""
+    network: object = None
+    """The factory of clients' networks, or the module."""
+    apply: Apply = apply_here
+    """How something is measured of every client."""
 
     def __getitem__(self, number: int) -> ClientModels:
         if number not in self._known:
@@ -125,6 +147,14 @@ class Population(Mapping[int, ClientModels]):
             raise PartitaError(f"{most} clients: at least 1 is needed.")
         trainers = [number for number in self.numbers if number not in self.data.newcomers]
         return replace(self, numbers=fixed_sample(trainers, most))
+
+    def measured(self, most: int, what: str, measure: Measure, beside: Beside | None = None) -> dict[int, Any]:
+        """What is measured of a sample of clients, by client; `what` names it, and `beside` is the other network."""
+        chosen, found = self.sample(most), dict[int, Any]()
+        for number, each in self.apply(chosen, what, measure, beside):
+            found[number] = each
+            self.on_client(len(found), len(chosen))
+        return {number: found[number] for number in chosen}
 
     def models(self, most: int) -> Iterator[ClientModels]:
         """The models of a sample of clients, one client after another."""

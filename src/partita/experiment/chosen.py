@@ -8,7 +8,8 @@ from typing import Any
 from .. import registry
 from ..errors import PartitaError
 from ..simulation.experiment import Experiment
-from .description import FINGERPRINT, PYTHON, described_field, plain
+from .description import described_field, plain
+from .flat import FINGERPRINT, PYTHON
 
 ALWAYS = ("rounds", "algorithm", "model")
 """Fields that are said whatever their value."""

@@ -2,8 +2,7 @@
 
 import dataclasses
 import inspect
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -22,12 +21,9 @@ from ..simulation.samplers import sampler
 from ..tensors import Tensors
 from .files import make
 from .fingerprint import fingerprint, same_code
+from .flat import FINGERPRINT, PYTHON, flat
 from .settings import arguments, named
 
-PYTHON = "@python"
-"""The key of the fingerprint of a part that settings cannot describe."""
-FINGERPRINT = "@fingerprint"
-"""The key of the fingerprint of a part that settings describe, but whose code is the user's own."""
 Description = dict[str, Any]
 Configured = Algorithm | Aggregation
 """Made by a function whose arguments are its settings."""
@@ -81,18 +77,6 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         else:
             found.append(f"{key} ({name}) has other code")
     return found
-
-
-def flat(description: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Settings by dotted key, with values as text; named objects appear as their name."""
-    for key, value in description.items():
-        if isinstance(value, Mapping) and value:
-            if "name" in value:
-                yield f"{above}{key}", value["name"]
-            rest = {inner: each for inner, each in value.items() if inner not in ("name", PYTHON, FINGERPRINT)}
-            yield from flat(rest, f"{above}{key}.")
-        else:
-            yield f"{above}{key}", json.dumps(value) if isinstance(value, list | tuple) else value
 
 
 def fingerprints(description: Mapping[str, Any], above: str = "") -> dict[str, tuple[str, str, str]]:

@@ -1,20 +1,15 @@
 """How does an experiment file become an experiment? Its settings are read, overridden and built."""
 
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ..data.federation import Federation
 from ..errors import PartitaError
+from ..parsing import parse_toml
 from ..registry import Trusted
 from ..simulation.experiment import Experiment
 from .settings import Settings, build, federation_of
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 DEFAULTS: Settings = {"algorithm": "fedper", "model": "mlp", "data": "digits"}
 
@@ -27,10 +22,10 @@ def read(path: Path | None, overrides: Iterable[str] = (), *, trust: bool = Fals
     settings: dict[str, Any] = dict(DEFAULTS)
     if path is not None:
         try:
-            given = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+            given = parse_toml(path.read_text(encoding="utf-8-sig"))
         except OSError as problem:
             raise PartitaError(f"Cannot read {path}: {problem.strerror}.") from problem
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        except ValueError as problem:
             raise PartitaError(f"{path} is not valid TOML: {problem}.") from problem
         for key, value in (trusted(given) if trust else given).items():
             # Settings without a name change the default.
@@ -102,6 +97,6 @@ def values_of(text: str) -> list[str]:
 
 def _value(text: str) -> object:
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        return parse_toml(f"value = {text}")["value"]
+    except ValueError:
         return text

@@ -8,6 +8,7 @@ import collections.abc
 import dataclasses
 import inspect
 import os
+import sys
 import types
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -27,6 +28,7 @@ from ..data.pool import Pool
 from ..data.split import Split
 from ..data.splits.dirichlet import dirichlet
 from ..errors import PartitaError, unknown
+from ..signatures.kinds import shown
 from ..simulation.tasks import Factory
 from .keys import unknown_key
 
@@ -70,9 +72,7 @@ def arguments(
     missing = [name for name, default in known.items() if default is inspect.Parameter.empty and name not in settings]
     if missing and complete:
         raise PartitaError(f"{where or 'The experiment'} needs a value for {', '.join(missing)}.")
-    return {
-        k: convert(hints.get(k, object), value, f"{where}.{k}".lstrip("."), known[k]) for k, value in settings.items()
-    }
+    return {k: convert(hints.get(k, object), v, f"{where}.{k}".lstrip("."), known[k]) for k, v in settings.items()}
 
 
 def convert(kind: Any, value: object, where: str, default: object = inspect.Parameter.empty) -> Any:
@@ -122,8 +122,9 @@ def _one_of(kinds: tuple[Any, ...], value: object, where: str, default: object) 
 
 
 def _number(value: object, where: str, default: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise PartitaError(f"{where}: {value!r} is not a number.")
+    huge = isinstance(value, int) and value.bit_length() >= sys.float_info.max_exp
+    if isinstance(value, bool) or not isinstance(value, int | float) or huge:
+        raise PartitaError(f"{where}: {shown(value)} is not a number{' that a float can hold' if huge else ''}.")
     return float(value)
 
 
@@ -196,10 +197,6 @@ def _split(value: object, where: str, default: object) -> Split:
     return made
 
 
-def _federation(value: object, where: str, default: object) -> Federation:
-    return value if isinstance(value, Federation) else federation_of(value, where)
-
-
 def federation_of(value: object, where: str) -> Federation:
     """Data from settings: `name` and its arguments make a pool, and the other settings divide it."""
     name, given = _name_and_rest(value, where)
@@ -217,7 +214,7 @@ def federation_of(value: object, where: str) -> Federation:
 
 
 def _absolute(settings: Settings) -> Settings:
-    """Paths of files as they are from any folder, so that a run finds them again."""
+    """With paths of files as they are from any folder."""
     made = {key: _absolute(value) if isinstance(value, Mapping) else value for key, value in settings.items()}
     path = made.get("path")
     return {**made, "path": os.path.abspath(path)} if isinstance(path, str) else made
@@ -258,6 +255,7 @@ def _model(value: object, where: str, default: object) -> Factory:
 
 
 _CONVERSIONS: dict[Any, Callable[[object, str, object], Any]] = {
+    Any: lambda value, _, __: value,
     float: _number,
     Selector: _selector,
     Schedule: _schedule,
@@ -266,7 +264,7 @@ _CONVERSIONS: dict[Any, Callable[[object, str, object], Any]] = {
     Algorithm: _algorithm,
     Batching: _batching,
     Server: _server,
-    Federation: _federation,
+    Federation: lambda value, where, _: value if isinstance(value, Federation) else federation_of(value, where),
     Split: _split,
     Factory: _model,
 }

@@ -1,17 +1,13 @@
 """What is a recipe? A table or figure of a paper: the runs that make it, its published numbers and its claims."""
 
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from ..errors import PartitaError, unknown
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from ..parsing import parse_toml
+from ..signatures import Positive, check_fields
 
 Paper = Literal["flayer", "fedbabu", "partial", "fedper", "partita"]
 Protocol = Literal["published", "reduced"]
@@ -21,16 +17,6 @@ BaselineWork = Literal["tuned", "quick", "none"]
 Statistic = Literal["mean", "spread", "hurt", "rounds"]
 Among = Literal["all", "smaller", "larger"]
 Drawing = Literal["curves", "numbers", "finetuning", "similarity", "gains", "sizes"]
-
-CHOICES: Mapping[str, tuple[str, ...]] = {
-    "paper": get_args(Paper),
-    "protocol": get_args(Protocol),
-    "baselines": get_args(BaselineWork),
-    "average": get_args(Average),
-    "statistic": get_args(Statistic),
-    "among": get_args(Among),
-    "drawing": get_args(Drawing),
-}
 
 
 @dataclass(frozen=True)
@@ -53,11 +39,14 @@ class Number:
     published: float | None = None
     spread: float | None = None
     """The published standard deviation."""
-    spread_of: int | None = None
+    spread_of: Positive | None = None
     """Over how many clients or seeds the spread is."""
     where: str = ""
     invalid: str | None = None
     """Why the published number is no target."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True)
@@ -76,6 +65,9 @@ class Claim:
     untested: str | None = None
     """Why no numbers of this recipe decide it."""
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
 
 @dataclass(frozen=True)
 class Picture:
@@ -88,6 +80,9 @@ class Picture:
     of: tuple[str, ...]
     """Names of runs, or of numbers where `drawing` is numbers, gains or sizes."""
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
 
 @dataclass(frozen=True)
 class Small:
@@ -96,7 +91,7 @@ class Small:
     minutes: float
     changed: str
     """In words."""
-    seeds: int = 1
+    seeds: Positive = 1
     settings: Mapping[str, Any] = field(default_factory=dict)
     runs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By name: what is different in single runs."""
@@ -104,8 +99,11 @@ class Small:
     """Runs that it does not make."""
     borrowed: Mapping[str, str] = field(default_factory=dict)
     """Runs of other recipes' small variants, in place of such runs, or beside the recipe's own."""
-    analysed: int | None = None
+    analysed: Positive | None = None
     """How many clients analyses look at, at most."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True)
@@ -119,7 +117,7 @@ class Recipe:
     """Whether the full variant is the published protocol, on the published data."""
     hours: float
     """Of the full variant, estimated for two cores."""
-    seeds: int = 1
+    seeds: Positive = 1
     baselines: BaselineWork = "none"
     obstacle: str | None = None
     """Why it is not run here, and what it would take."""
@@ -137,6 +135,9 @@ class Recipe:
     claims: tuple[Claim, ...] = ()
     pictures: tuple[Picture, ...] = ()
     small: Small | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def settings_of(self, run: str, size: Size = "full") -> dict[str, Any]:
         """The settings of a run, as an experiment file would hold them."""
@@ -188,31 +189,47 @@ def _same_name(before: Mapping[str, Any], more: Mapping[str, Any]) -> bool:
 def read_recipe(path: Path) -> Recipe:
     """A recipe file; whatever it says that is unknown, missing or contradictory is an error."""
     try:
-        given = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        given = parse_toml(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
         raise PartitaError(f"Cannot read the recipe {path}: {problem}.") from problem
     where = str(path)
-    numbers = tuple(_made(Number, each, f"{where}, numbers") for each in given.pop("numbers", []))
-    claims = tuple(_made(Claim, each, f"{where}, claims") for each in given.pop("claims", []))
-    pictures = tuple(_made(Picture, each, f"{where}, pictures") for each in given.pop("pictures", []))
+    parts = {key: _parts(kind, given.pop(key, []), f"{where}, {key}") for key, kind in PARTS.items()}
     small = _made(Small, given.pop("small"), f"{where}, small") if "small" in given else None
-    parts = {"numbers": numbers, "claims": claims, "pictures": pictures, "small": small}
-    recipe: Recipe = _made(Recipe, {**given, "name": path.stem, **parts}, where)
+    recipe: Recipe = _made(Recipe, {**given, **parts, "name": path.stem, "small": small}, where)
     _check(recipe, where)
     return recipe
 
 
-def _made(kind: type[Any], given: Mapping[str, Any], where: str) -> Any:
+PARTS: Mapping[str, type[Any]] = {"numbers": Number, "claims": Claim, "pictures": Picture}
+
+
+def _parts(kind: type[Any], given: object, where: str) -> tuple[Any, ...]:
+    if not isinstance(given, list):
+        raise PartitaError(f"{where}: {given!r} is not a list of tables.")
+    return tuple(_made(kind, each, where) for each in given)
+
+
+def _made(kind: type[Any], given: object, where: str) -> Any:
+    if not isinstance(given, Mapping):
+        raise PartitaError(f"{where}: {given!r} is not a table.")
     known = {each.name: each for each in fields(kind)}
-    for key, value in given.items():
+    for key in given:
         if key not in known:
             raise PartitaError(f"{where}: {unknown('key', key, known)}")
-        if key in CHOICES and value not in CHOICES[key]:
-            raise PartitaError(f"{where}: {unknown(key, str(value), CHOICES[key])}")
     needed = (n for n, each in known.items() if each.default is MISSING and each.default_factory is MISSING)
     if missing := [name for name in needed if name not in given]:
         raise PartitaError(f"{where}: {', '.join(missing)} is missing.")
-    return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in given.items()})
+    try:
+        return kind(**{key: _lists_as_tuples(key, value) for key, value in given.items()})
+    except PartitaError as problem:
+        raise PartitaError(f"{where}: {problem}") from problem
+
+
+def _lists_as_tuples(key: str, value: Any) -> Any:
+    """Lists of names; those in the settings of runs are as experiment files have them."""
+    if key == "analyses" and isinstance(value, Mapping):
+        return {name: _lists_as_tuples(name, each) for name, each in value.items()}
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _check(recipe: Recipe, where: str) -> None:

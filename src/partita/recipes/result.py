@@ -9,6 +9,7 @@ from typing import Any
 
 from ..errors import PartitaError
 from ..evaluation.variants import Variant
+from ..parsing import parse_json
 from .recipe import Recipe, Size
 
 FORMAT = 2
@@ -117,7 +118,7 @@ def results_or_none(folder: Path, recipe: Recipe) -> Sequence[RecipeResult | Non
 
 def _read(path: Path) -> RecipeResult:
     try:
-        given = json.loads(path.read_text(encoding="utf-8"))
+        given = parse_json(path.read_text(encoding="utf-8"))
         if given.pop("format") != FORMAT:
             raise ValueError("it is of another format")
         for part in ("runs", "baselines"):

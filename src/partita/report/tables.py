@@ -115,8 +115,7 @@ def _plain(rows: list[list[str]], remarks: list[str]) -> str:
 
 
 def _markdown(rows: list[list[str]], remarks: list[str]) -> str:
-    named = [[_marked(row[0]), *row[1:]] for row in rows]
-    titles, *others = named
+    titles, *others = ([_marked(cell) for cell in row] for row in rows)
     lines = [f"| {' | '.join(row)} |" for row in (titles, ["---", *["---:"] * (len(titles) - 1)], *others)]
     return "\n".join([*lines, "", *(f"- {_marked(remark)}" for remark in remarks)]) + "\n"
 

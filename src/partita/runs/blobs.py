@@ -2,12 +2,17 @@
 
 import hashlib
 import json
+import zlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
+
+from ..parsing import parse_json
 
 if TYPE_CHECKING:
     from ..tensors import Tensors
 
+MOST_UNPACKED, MOST_RATIO = 1 << 26, 100
+"""Bytes that anything may unpack to, and how many times its own size more may."""
 PART = 1 << 28
 """Bytes of a part. SQLite limits one value to 10^9 bytes."""
 
@@ -25,8 +30,8 @@ def unpack(blob: bytes) -> "Tensors":
     from safetensors.torch import load
 
     tensors: Tensors = load(blob)
-    header = json.loads(blob[8 : 8 + int.from_bytes(blob[:8], "little")])
-    return {name: tensors[name] for name in json.loads(header["__metadata__"]["order"])}
+    header = parse_json(blob[8 : 8 + int.from_bytes(blob[:8], "little")])
+    return {name: tensors[name] for name in parse_json(header["__metadata__"]["order"])}
 
 
 def parts_of(blob: bytes) -> Iterator[tuple[int, memoryview, str]]:
@@ -42,6 +47,23 @@ def joined(parts: Sequence[tuple[int, object, object]], expected: int, what: str
     if [number for number, _, _ in parts] != list(range(expected)):
         raise ValueError(f"{what} has {len(parts)} of {expected} parts")
     return b"".join(checked(part, stored, what) for _, part, stored in parts)
+
+
+def compressed(text: str) -> bytes:
+    return zlib.compress(text.encode())
+
+
+def decompressed(blob: bytes) -> bytes:
+    """What was compressed, unless it is so much that somebody means to fill the memory."""
+    reader = zlib.decompressobj()
+    most = max(MOST_UNPACKED, MOST_RATIO * len(blob))
+    try:
+        found = reader.decompress(blob, most)
+    except zlib.error as problem:
+        raise ValueError(str(problem)) from problem
+    if reader.unconsumed_tail:
+        raise ValueError(f"{len(blob)} bytes unpack to more than {most}")
+    return found
 
 
 def checksum(blob: bytes | memoryview) -> str:

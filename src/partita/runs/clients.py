@@ -3,7 +3,6 @@
 from dataclasses import replace
 from pathlib import Path
 
-from ..errors import PartitaError
 from ..evaluation.population import Population
 from ..simulation.population import population_at
 from .session import Session
@@ -11,11 +10,7 @@ from .session import Session
 
 def stored_clients(session: Session) -> Population:
     """All clients of a run, including newcomers, with what they keep and receive after the last committed round."""
-    stage = session.experiment.stages[-1]
-    found = session.store.server(stage.name)
-    if found is None:
-        raise PartitaError(f"{session.folder} has no finished round. Continue it: partita resume {session.folder}")
-    done, state = found
+    done, state = session.finished_state()
     setup = session.setup()
     population = population_at(setup, setup.moment(done), lambda: state, session.states())
     named = session.store.analyses.get("baselines", [])

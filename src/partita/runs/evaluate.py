@@ -12,7 +12,9 @@ from ..evaluation.population import Population
 from ..simulation.events import Analysed
 from ..simulation.executors.inline import one_thread
 from .clients import stored_clients
+from .measuring import apply_in_workers
 from .session import Session
+from .unfinished import forget_unfinished
 from .verify import check
 
 
@@ -50,9 +52,11 @@ def analyse(session: Session, analysis: Analysis) -> Result:
             stored_clients(session),
             open=partial(_open, session, opened),
             on_client=lambda done, total: session.on_event(Analysed(analysis.name, done, total)),
+            apply=partial(apply_in_workers, session),
         )
         found = analysis(population)
     session.store.add_analysis(analysis.name, found)
+    forget_unfinished(session.store, analysis.name)
     return found
 
 

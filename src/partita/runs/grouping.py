@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any
 
-from ..experiment.description import flat
+from ..experiment.flat import flat
 from .stored import StoredRun
 
 

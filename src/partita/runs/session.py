@@ -224,6 +224,13 @@ class Session:
         """The clients' states in a stage, by default the last."""
         return States(self.store, (stage or self.experiment.stages[-1]).name, self.record.memory)
 
+    def finished_state(self) -> tuple[int, Tensors]:
+        """The round of the last stage that was committed last, and the server's state then."""
+        found = self.store.server(self.experiment.stages[-1].name)
+        if found is None:
+            raise PartitaError(f"{self.folder} has no finished round. Continue it: partita resume {self.folder}")
+        return found
+
     def need_done(self) -> None:
         record = self.store.record
         if not record.done:

@@ -3,7 +3,6 @@
 import json
 import os
 import sqlite3
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -14,9 +13,10 @@ from typing import IO, TYPE_CHECKING, Any
 from ..errors import PartitaError
 from ..evaluation.outcomes import Outcomes
 from ..evaluation.scores import Record
+from ..parsing import parse_json
 from ..simulation.left_out import LeftOut
 from ..simulation.traffic import Traffic
-from .blobs import checked, checksum, joined, pack, parts_of, unpack
+from .blobs import checked, checksum, compressed, decompressed, joined, pack, parts_of, unpack
 from .database import DATABASE, connect, explained, lock, need_whole_file
 from .folders import need_new
 from .record import FORMAT, RunRecord
@@ -68,7 +68,7 @@ class Store:
         except OSError as problem:
             raise PartitaError(f"Cannot make the run's folder {folder}: {problem.strerror}.") from problem
         values = {"format": FORMAT, **record.as_dict()}
-        divisions = [] if manifest is None else [zlib.compress(json.dumps(manifest).encode())]
+        divisions = [] if manifest is None else [compressed(json.dumps(manifest))]
         held = lock(folder)
         try:
             need_new(folder)
@@ -156,7 +156,7 @@ class Store:
 
     def note(self, **changes: object) -> None:
         """Change fields of the record."""
-        with self._writing() as connection:
+        with self.writing() as connection:
             connection.executemany(
                 "INSERT OR REPLACE INTO record VALUES (?, ?, ?)", map(_row, changes, changes.values())
             )
@@ -169,7 +169,7 @@ class Store:
 
     def add_analysis(self, name: str, value: object) -> None:
         """Write what was found out; that it could not be found out before is no longer true."""
-        with self._writing() as connection:
+        with self.writing() as connection:
             connection.execute("DELETE FROM analyses WHERE name = ?", (f"{name}_failed",))
             connection.execute("INSERT OR REPLACE INTO analyses VALUES (?, ?, ?)", _row(name, value))
 
@@ -178,14 +178,14 @@ class Store:
         """The division of the data, if it is stored."""
         with explained(self.folder):
             for blob, expected in self.select("SELECT manifest, checksum FROM division"):
-                found: dict[str, Any] = json.loads(zlib.decompress(checked(blob, expected, "the division")))
+                found: dict[str, Any] = parse_json(decompressed(checked(blob, expected, "the division")))
                 return found
         return None
 
     def commit(self, commit: Commit) -> None:
         """Write everything up to a round in one transaction."""
         stage = commit.stage
-        with self._writing() as connection:
+        with self.writing() as connection:
             found = connection.execute(
                 "SELECT round FROM states WHERE stage = ? AND client = ?", (stage, SERVER)
             ).fetchone()
@@ -274,16 +274,17 @@ class Store:
     def values(self, query: str) -> dict[str, Any]:
         """JSON values by key, after checking their checksums."""
         found = self.select(query)
-        return {key: json.loads(checked(str(value).encode(), expected, key)) for key, value, expected in found}
+        return {key: parse_json(checked(str(value).encode(), expected, key)) for key, value, expected in found}
 
     def _older(self) -> dict[str, Any] | None:
         """The record of a run in a format up to 3."""
         if not self.select("SELECT name FROM sqlite_master WHERE type = 'table' AND name = 'about'"):
             return None
-        return {key: json.loads(value) for key, value in self.select("SELECT key, value FROM about")}
+        return {key: parse_json(value) for key, value in self.select("SELECT key, value FROM about")}
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction."""
         with explained(self.folder), self._connection as connection:
             connection.execute("BEGIN IMMEDIATE")
             yield connection

@@ -13,8 +13,9 @@ from ..core.algorithm import Algorithm
 from ..core.samples import Preparation
 from ..core.task import Task
 from ..errors import PartitaError, unknown
-from ..experiment.description import PYTHON
+from ..experiment.flat import PYTHON
 from ..experiment.settings import convert, named
+from ..parsing import parse_json
 from ..prediction.clients import assemble
 from ..prediction.inputs import Inputs
 from ..prediction.model import About, Answering, ClientModel, class_names
@@ -86,7 +87,7 @@ class Artefact:
         """The signature and the preparation of inputs, the same for all clients."""
         files = self.card["files"]
         found = self._tensors(PREPARATION) if PREPARATION in files else {}
-        words = json.loads(self._file(VOCABULARY).read_text(encoding="utf-8")) if VOCABULARY in files else ()
+        words = parse_json(self._file(VOCABULARY).read_text(encoding="utf-8")) if VOCABULARY in files else ()
         preparation = Preparation(found.get("mean"), found.get("std"))
         return Inputs.read(self.card["inputs"], self.card["kind"], preparation, words)
 
@@ -158,6 +159,8 @@ class Artefact:
         names = list(task.weights) if self._algorithm is None else list(self.card["tensors"])
         if lacking := [name for name in names if name not in together]:
             raise PartitaError(f"{self.folder} has no {lacking[0]} for client {client}. Export the models again.")
+        for name, tensor in task.weights.items() if self._algorithm is None else ():
+            _need_like(together[name], tensor, f"{self.folder}: {name} of client {client}")
         return Answering(task, {name: together[name] for name in names}, self._algorithm)
 
     def _global_answering(self, client: str | int | None) -> Answering:
@@ -192,10 +195,15 @@ class Artefact:
         key = json.dumps(facts, sort_keys=True)
         if key not in self._tasks:
             given = {name: tuple(fact) if isinstance(fact, list) else fact for name, fact in facts.items()}
-            with torch.random.fork_rng(devices=[]):
-                module = self._network if isinstance(self._network, nn.Module) else self._network(**given)
             groups = {name: tuple(patterns) for name, patterns in self.card["groups"].items()}
-            self._tasks[key] = Task(module, groups=groups, buffers=self.card["buffers"])
+            try:
+                with torch.random.fork_rng(devices=[]):
+                    module = self._network if isinstance(self._network, nn.Module) else self._network(**given)
+                self._tasks[key] = Task(module, groups=groups, buffers=self.card["buffers"])
+            except Exception as problem:
+                # A network of anybody's, made with facts that anybody may have written.
+                text = " ".join(str(problem).split())[:200]
+                raise PartitaError(f"The network of {self.folder} cannot be made: {text}. See {CARD}.") from problem
         return self._tasks[key]
 
     def _own(self, client: str | int) -> Tensors:
@@ -219,6 +227,14 @@ class Artefact:
         if any(part in ("", ".", "..") or "\\" in part or ":" in part for part in parts):
             raise PartitaError(f"The card of {self.folder} names the file {name!r}, which is outside of the folder.")
         return self.folder.joinpath(*parts)
+
+
+def _need_like(found: Tensor, expected: Tensor, what: str) -> None:
+    if (found.shape, found.dtype) != (expected.shape, expected.dtype):
+        raise PartitaError(
+            f"{what} is of shape {list(found.shape)} and type {found.dtype}, but the network has "
+            f"{list(expected.shape)} and {expected.dtype}. Export the models again."
+        )
 
 
 def load_exported(

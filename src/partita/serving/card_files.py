@@ -1,12 +1,12 @@
 """What does a card hold, and how is it read? As JSON, whose fields are checked before anybody uses them."""
 
-import json
 from pathlib import Path
 from typing import Any, TypedDict
 
 from ..core.objectives import Problem
 from ..errors import PartitaError
 from ..evaluation.variants import Variant
+from ..parsing import parse_json
 from ..signatures.stored import misfit
 
 CARD = "card.json"
@@ -95,12 +95,12 @@ def read_card(folder: Path) -> dict[str, Any]:
     """What a folder of models says of itself."""
     path = folder / CARD
     try:
-        card = json.loads(path.read_text(encoding="utf-8"))
+        card = parse_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise PartitaError(
             f"{folder} holds no exported models. Write them with: partita export RUN --models {folder}"
         ) from None
-    except (OSError, ValueError, RecursionError) as problem:
+    except (OSError, ValueError) as problem:
         raise PartitaError(f"{path} cannot be read: {problem}. Export the models again.") from problem
     if not isinstance(card, dict) or card.get("format") != FORMAT:
         found = card.get("format") if isinstance(card, dict) else None

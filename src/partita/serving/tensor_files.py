@@ -8,6 +8,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from ..errors import PartitaError
+from ..parsing import parse_json
 from ..tensors import Tensors
 
 
@@ -21,7 +22,7 @@ def read_tensors(path: Path) -> Tensors:
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
-            names = json.loads(metadata["order"]) if "order" in metadata else list(file.keys())
+            names = parse_json(metadata["order"]) if "order" in metadata else list(file.keys())
             return {name: file.get_tensor(name) for name in names}
     except (SafetensorError, OSError, ValueError) as problem:
         raise PartitaError(f"{path} cannot be read as safetensors: {problem}. Export the models again.") from problem

@@ -8,6 +8,7 @@ import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import cache, wraps
+from types import GenericAlias
 from typing import Annotated, Any, ParamSpec, TypeVar, get_type_hints
 
 from ..errors import ArgumentError, PartitaError, unknown
@@ -169,4 +170,8 @@ def _hints(make: Callable[..., object]) -> dict[str, Any]:
     """Parameters with all that is said of their types."""
     hints = get_type_hints(make, include_extras=True)
     hints.pop("return", None)
+    for name, parameter in inspect.signature(make).parameters.items():
+        if name in hints and parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            # The annotation of `*at: float` is that of each entry.
+            hints[name] = GenericAlias(tuple, (hints[name], ...))
     return hints

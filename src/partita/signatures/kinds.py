@@ -69,6 +69,8 @@ def _problem(kind: Any, value: object) -> str | None:
         return _number_problem(kind, value)
     if origin is tuple:
         return _tuple_problem(plain, value)
+    if origin is collections.abc.Mapping:
+        return _mapping_problem(plain, value)
     if origin is Literal:
         return None if value in get_args(plain) else " or ".join(map(repr, get_args(plain)))
     if origin is collections.abc.Callable:
@@ -95,21 +97,29 @@ def _tuple_problem(kind: Any, value: object) -> str | None:
 
 
 def _same(parts: Sequence[Any]) -> bool:
-    return all(part == parts[0] and _is_number(part) for part in parts)
+    return all(part == parts[0] for part in parts)
+
+
+def _mapping_problem(kind: Any, value: object) -> str | None:
+    if not isinstance(value, collections.abc.Mapping):
+        return "a table"
+    problems = [
+        problem_of(part, each) for pair in value.items() for part, each in zip(get_args(kind), pair, strict=True)
+    ]
+    return next((f"in every entry {problem}" for problem in problems if problem), None)
 
 
 def _number_problem(kind: Any, value: object) -> str | None:
     [allowed] = ranges_of(kind)
     whole = _plain(kind) is int
-    if isinstance(value, tuple):
-        # The annotation of `*at: float` is that of each entry.
-        problems = [_number_problem(kind, each) for each in value]
-        return next((f"in every entry {problem}" for problem in problems if problem), None)
     if isinstance(value, bool) or not isinstance(value, Real):
         return f"a {'whole ' if whole else ''}number{'' if allowed == FINITE else f', {allowed}'}"
     if not whole and isinstance(value, int) and abs(value) >= 2**63:
         return f"{allowed}, and a float rather than a whole number of this size"
-    if float(value) in allowed and not (whole and not isinstance(value, Integral)):
+    # A whole number may be too large for a float.
+    if (int(value) if isinstance(value, Integral) else float(value)) in allowed and (
+        not whole or isinstance(value, Integral)
+    ):
         return None
     if whole and allowed == FINITE:
         return "a whole number"

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ..core.algorithm import absent_round, begin, client_round, enter, kept_names, personalize
 from ..core.client import Client
@@ -13,10 +14,12 @@ from ..core.soundness import check_sound
 from ..errors import DivergedError
 from ..evaluation.measurement import measure_all
 from ..evaluation.outcomes import Outcomes, outcomes_of
+from ..evaluation.population import Measure
 from ..evaluation.scores import HeldOut, Record, record_of, used_variant
 from ..evaluation.variants import Variant
 from ..randomness import Moment
 from ..tensors import Tensors
+from .population import models_of
 from .setup import Setup
 from .traffic import Traffic, traffic
 
@@ -38,6 +41,8 @@ class ClientResult:
     outcomes: Sequence[Outcomes] = ()
     problem: str | None = None
     """Why the client is left out; then there is nothing else."""
+    measured: Any = None
+    """What an analysis found."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +129,21 @@ class Evaluate(Job):
             yield ClientResult(client.id, records=records, outcomes=outcomes)
 
 
+@dataclass(frozen=True)
+class Apply(Job):
+    """Measure something of clients' models, beside another network's weights where there are any."""
+
+    measure: Measure
+    beside: Sequence[Tensors | None]
+
+    def run(self, setup: Setup) -> Iterator[ClientResult]:
+        return self.results(setup, self.participants(setup))
+
+    def results(self, setup: Setup, clients: Sequence[Client]) -> Iterator[ClientResult]:
+        for client, other in zip(clients, self.beside, strict=True):
+            yield ClientResult(client.id, measured=self.measure(models_of(setup, client), other))
+
+
 def jobs(
     kind: type[Job],
     setup: Setup,
@@ -138,13 +158,14 @@ def jobs(
     The cost of a client is its number of samples plus the cost of copying its weights.
     """
     ordered = sorted(clients, key=lambda client: (-setup.data.size(client), client))
-    for some in _batches(ordered, setup):
+    for some in batches_of(ordered, setup):
         own = [states.get(each, {}) for each in some]
         received = [setup.download(server_state, each, moment) for each in some]
         yield kind(some, own, received, moment, **options)
 
 
-def _batches(clients: Sequence[int], setup: Setup) -> Iterator[list[int]]:
+def batches_of(clients: Sequence[int], setup: Setup) -> Iterator[list[int]]:
+    """Clients of a job together, up to a number of samples."""
     some: list[int] = []
     cost, copying = 0.0, setup.parameters / PARAMETERS_PER_SAMPLE
     for client in clients:

@@ -18,6 +18,8 @@ OPEN = ("/", "/health", "/openapi.json")
 """What needs no token, beside the files of the page."""
 PAGE = "/page/"
 LOCAL = ("localhost", "127.0.0.1", "[::1]", "")
+MOST_DIGITS = 20
+"""Of the length of a body."""
 REMEMBERED = 10_000
 """Addresses whose rate is remembered."""
 
@@ -111,7 +113,7 @@ class Gate:
         most = self._limits.body
         too_large: Refusal = (413, f"The body is larger than {most:,} bytes.", {"connection": "close"})
         told = dict(scope["headers"]).get(b"content-length", b"0")
-        if not told.isdigit() or int(told) > most:
+        if not told.isdigit() or len(told) > MOST_DIGITS or int(told) > most:
             return too_large
         parts: list[bytes] = []
         size = 0

@@ -5,7 +5,8 @@ The choice sees validation data alone; all scores are on test data. See docs/gua
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -24,8 +25,9 @@ from ..scores import record_of
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ...core.objectives import Measures, Outcome
+    from ...core.objectives import Measures, Outcome, Problem
     from ...core.samples import Samples
+    from ...core.task import Task
     from ...tensors import Tensors
     from ..population import ClientModels, Population
 
@@ -67,6 +69,10 @@ class GuardSums:
     outcomes: Sequence[Outcomes] = ()
     """The outcomes of the test samples, one entry for each weight; empty if they cannot be known."""
 
+    @classmethod
+    def read(cls, found: Mapping[str, Any]) -> "GuardSums":
+        return cls(found["validation"], found["test"], [Outcomes(**each) for each in found["outcomes"]])
+
 
 def shares_everything(population: "Population") -> bool:
     """Whether a client receives a whole network, which can be used as it is."""
@@ -84,23 +90,36 @@ def _guarded(population: "Population", global_run: Path | None, prior: float) ->
     other = population if own else population.open(global_run or population.baselines["global"])
     if other.data.fingerprint != population.data.fingerprint:
         raise PartitaError(f"{other.folder} has other clients than {population.folder}: data or division differ.")
-    measured: dict[int, GuardSums] = {}
-    for personal in population.models(population.evaluation_clients):
-        number = personal.client.id
-        data, task = population.data[number], personal.client.task
-        held_out = [samples.alone(task.layout, task.device) for samples in (data.validation, data.test)]
-        common = personal if own else other[number]
-        batches: list[list[Outcome]] = [[] for _ in PERSONAL_WEIGHTS]
-        validation, test = (
-            _by_weight(population, personal, common, samples, into)
-            for samples, into in zip(held_out, (None, batches), strict=True)
-        )
-        measured[number] = GuardSums(validation, test, _outcomes(batches, number, population.data.metric))
+    folder = os.path.relpath(other.folder, population.folder)
+    measure = partial(_measured, kind=population.data.kind, metric=population.data.metric)
+    if own or other.network is population.network:
+        theirs = None if own else lambda number: received_network(other[number])
+        found = population.measured(population.evaluation_clients, f"guard against {folder}", measure, theirs)
+    else:
+        # Workers have the network of this run alone.
+        pairs = ((each, other[each.client.id]) for each in population.models(population.evaluation_clients))
+        found = {mine.client.id: measure(mine, received_network(each), each.client.task) for mine, each in pairs}
+    measured = {number: GuardSums.read(each) for number, each in found.items()}
     return {
         **outcome(measured, prior, Metric(population.data.metric)),
-        "global_run": os.path.relpath(other.folder, population.folder),
+        "global_run": folder,
         "against": str(global_run) if global_run else "its own shared network" if own else "global",
     }
+
+
+def _measured(
+    personal: "ClientModels", theirs: "Tensors | None", task: "Task | None" = None, *, kind: "Problem", metric: str
+) -> dict[str, Any]:
+    """Sums for every weight, as JSON holds them. The global network is `theirs`, or what the client itself received."""
+    assert personal.validation is not None
+    batches: list[list[Outcome]] = [[] for _ in PERSONAL_WEIGHTS]
+    common = received_network(personal) if theirs is None else theirs
+    validation, test = (
+        _by_weight(personal, common, task or personal.client.task, samples, kind, into)
+        for samples, into in ((personal.validation, None), (personal.test, batches))
+    )
+    outcomes = _outcomes(batches, personal.client.id, metric)
+    return {"validation": validation, "test": test, "outcomes": [asdict(each) for each in outcomes]}
 
 
 def _outcomes(batches: "Sequence[Sequence[Outcome]]", client: int, metric: str) -> Sequence[Outcomes]:
@@ -109,10 +128,11 @@ def _outcomes(batches: "Sequence[Sequence[Outcome]]", client: int, metric: str) 
 
 
 def _by_weight(
-    population: "Population",
     personal: "ClientModels",
-    common: "ClientModels",
+    common: "Tensors",
+    task: "Task",
     samples: "Samples",
+    kind: "Problem",
     outcomes: "list[list[Outcome]] | None",
 ) -> "list[Measures]":
     """Sums for each weight; the outcome of each sample is added to `outcomes`."""
@@ -120,12 +140,11 @@ def _by_weight(
 
     measure = personal.client.task.measure
     sums: list[Measures] = [{} for _ in PERSONAL_WEIGHTS]
-    whole = received_network(common)
     for part in _parts(samples, personal.batch):
-        mine = _outputs(personal, personal.used, part, plain=False)
-        theirs = _outputs(common, whole, part, plain=True)
+        mine = _outputs(personal, part)
+        theirs = _network_outputs(personal, task, common, part)
         for place, (total, weight) in enumerate(zip(sums, PERSONAL_WEIGHTS, strict=True)):
-            mixed = mixture(mine, theirs, weight, population.data.kind)
+            mixed = mixture(mine, theirs, weight, kind)
             for name, value in measure(mixed, part.targets).items():
                 total[name] = total.get(name, 0) + value
             if outcomes is not None:
@@ -142,16 +161,23 @@ def _parts(samples: "Samples", size: int) -> "Iterator[Samples]":
     return (samples.take(slice(at, at + size)) for at in range(0, len(samples), size))
 
 
-def _outputs(models: "ClientModels", tensors: "Tensors", samples: "Samples", *, plain: bool) -> "Tensor":
-    """The outputs of the method, or of the plain network."""
+def _outputs(models: "ClientModels", samples: "Samples") -> "Tensor":
+    """The outputs of the method."""
     import torch
 
     client = models.client
     client.task.evaluate_()
     with torch.no_grad(), client.seeded("evaluation"):
-        if plain:
-            return client.task.outputs(tensors, samples.inputs)
-        return models.algorithm.outputs(tensors, samples.inputs, client)
+        return models.algorithm.outputs(models.used, samples.inputs, client)
+
+
+def _network_outputs(models: "ClientModels", task: "Task", weights: "Tensors", samples: "Samples") -> "Tensor":
+    """The outputs of a plain network."""
+    import torch
+
+    task.evaluate_()
+    with torch.no_grad(), models.client.seeded("evaluation"):
+        return task.outputs(weights, samples.inputs)
 
 
 def outcome(measured: Mapping[int, GuardSums], prior: float, metric: Metric) -> Result:

@@ -1,0 +1,45 @@
+"""How are JSON and TOML of others parsed? By the standard library; whatever it cannot take is a ValueError."""
+
+import json
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+DEEPEST = 64
+"""Levels of lists and tables inside each other. Whoever walks through a value may then call itself for each level."""
+
+
+def parse_json(text: str | bytes) -> Any:
+    try:
+        found = json.loads(text)
+    except RecursionError:
+        raise ValueError(f"it is nested more than {DEEPEST} levels deep") from None
+    _need_shallow(found)
+    return found
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    try:
+        found = tomllib.loads(text)
+    except RecursionError:
+        raise ValueError(f"it is nested more than {DEEPEST} levels deep") from None
+    _need_shallow(found)
+    return found
+
+
+def _need_shallow(value: Any) -> None:
+    level = _nested([value])
+    for _ in range(DEEPEST):
+        level = _nested(inner for each in level for inner in (each.values() if isinstance(each, dict) else each))
+        if not level:
+            return
+    raise ValueError(f"it is nested more than {DEEPEST} levels deep")
+
+
+def _nested(values: Iterable[Any]) -> list[Any]:
+    return [each for each in values if isinstance(each, dict | list)]

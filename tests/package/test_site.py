@@ -72,6 +72,14 @@ def test_texts_of_methods_are_of_methods() -> None:
     assert written <= set(registry.built_in("algorithms"))
 
 
+def test_the_readme_lists_every_method() -> None:
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    known = registry.built_in("algorithms")
+    assert re.findall(r"^\| \[[^]]+\]\(docs/methods/(\w+)\.md\)", page, re.MULTILINE) == known
+    assert f"{len(known)} in all" in page
+    assert f"{len(known)} methods" in (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+
+
 def test_licences_of_direct_dependencies_are_listed() -> None:
     page = licences.PAGE.read_text(encoding="utf-8")
     for name in ("torch", "numpy", "safetensors", "scikit-learn", "typer", "rich", "flwr", "fastapi", "onnx"):

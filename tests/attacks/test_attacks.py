@@ -15,6 +15,8 @@ SHORT = {"crashes": 3, "damage": 12, "room": 4, "files": 30, "settings": 60, "re
 """How often each is tried here; others fifty times."""
 
 
+SLOW = {"requests": pytest.mark.slow}
+"""It starts a server."""
 OWN = [name for name in ATTACKS if name not in FEDERATION]
 
 
@@ -25,7 +27,7 @@ def between(begin: str, end: str = "\n\n") -> str:
 
 
 @forks
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("name", [pytest.param(each, marks=SLOW.get(each, ())) for each in OWN])
 def test_nothing_breaks(name: str, tmp_path: Path) -> None:
     if name == "requests":
         pytest.importorskip("uvicorn")

@@ -1,5 +1,6 @@
 """A law of all methods: a federation has the same bits as a simulation, and only what is shared leaves a site."""
 
+import json
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from partita.algorithms.fedper import fedper
 from partita.algorithms.flayer import flayer
 from partita.algorithms.server_update import server_update
 from partita.core.algorithm import Algorithm
+from partita.deploy.messages import LENGTH, Order
 from partita.deploy.plan import Plan
 from partita.errors import PartitaError
 from partita.models.mlp import mlp
@@ -142,3 +144,13 @@ def test_a_site_whose_classes_have_other_names_is_refused() -> None:
     plan.data.need(DATA)
     with pytest.raises(PartitaError, match=r"class_names is .*, and the plan says"):
         plan.data.need(replace(named, class_names=named.class_names[::-1]))
+
+
+@pytest.mark.parametrize("changes", [{"round": [1]}, {"kept": "1"}, {"kind": "x"}, {"plan": 3}, {"taking_part": -1}])
+def test_a_header_of_another_form_is_refused(changes: dict[str, object]) -> None:
+    """A round that was a list ended the process of a site."""
+    whole = Order("train", "hash").write()
+    end = LENGTH + int.from_bytes(whole[:LENGTH], "little")
+    header = json.dumps({**json.loads(whole[LENGTH:end]), **changes}).encode()
+    with pytest.raises(PartitaError):
+        Order.read(len(header).to_bytes(LENGTH, "little") + header + whole[end:])

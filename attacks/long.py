@@ -1,7 +1,6 @@
 """Do long runs stay quick? Seconds and memory of commands on a run of many rounds: python -m attacks.long."""
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -13,8 +12,14 @@ from typing import Annotated, Any
 import typer
 
 from attacks.provenance import provenance
+from partita.data.federation import federate
+from partita.data.pool import pool
+from partita.data.splits.iid import iid
+from partita.evaluation.analyses.guard import guard
 from partita.evaluation.scores import Record
 from partita.experiment.files import make
+from partita.runs.baselines import add_baselines
+from partita.runs.evaluate import analyse
 from partita.runs.session import Session
 from partita.runs.store import Commit, Store
 from partita.simulation.traffic import Traffic
@@ -31,6 +36,21 @@ LIMITS: dict[str, tuple[float, float]] = {
 """Seconds and megabytes that are wanted of each command."""
 BETWEEN = 100
 """Rounds of one transaction while the run is made."""
+GUARDED = 20_000
+"""Clients of the run that is guarded."""
+TELLING = """
+import atexit, re, sys, time
+from pathlib import Path
+
+def tell():
+    peak = re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())
+    print(time.process_time(), int(peak[1]) / 1000, file=sys.stderr)
+
+atexit.register(tell)
+from partita.cli.main import main
+main()
+"""
+"""A command that tells its processor seconds and its most megabytes at its end, without those of who started it."""
 
 
 @dataclass(frozen=True)
@@ -61,10 +81,11 @@ def long(
         size = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
         print(f"{rounds} rounds of {clients} clients: {size:.0f} MB", flush=True)
         found = {name: measured(name, folder) for name in LIMITS}
-    memory = memory_of_a_run()
+    memory, guarded = memory_of_a_run(), seconds_of_the_guard()
     for name, each in found.items():
         print(f"  {'held  ' if each.held else 'BROKEN'} {name}: {each.seconds:.2f} s, {each.megabytes:.0f} MB")
     print(f"  memory of a run, by rounds: {memory}")
+    print(f"  the guard of {GUARDED} clients: {guarded:.0f} s")
     if output:
         facts = {"rounds": rounds, "clients": clients, "megabytes_on_disk": size}
         commands = {name: asdict(each) for name, each in found.items()}
@@ -73,6 +94,7 @@ def long(
             **facts,
             "commands": commands,
             "megabytes_of_a_run": memory,
+            "guard": {"clients": GUARDED, "seconds": guarded},
         }
         output.write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
     if not all(each.held for each in found.values()):
@@ -128,15 +150,15 @@ def measured(name: str, folder: Path) -> Measured:
     written = [str(folder.parent.parent / "csv")] if command == "export" else []
     arguments = [command, str(place), *options, *written]
     began = time.perf_counter()
-    program = "from partita.cli.main import main; main()"
-    process = subprocess.Popen([sys.executable, "-c", program, *arguments], stdout=subprocess.DEVNULL)
-    _, status, used = os.wait4(process.pid, 0)
+    process = subprocess.Popen(
+        [sys.executable, "-c", TELLING, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    _, said = process.communicate()
     elapsed = time.perf_counter() - began
-    process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        raise RuntimeError(f"partita {' '.join(arguments)} ended with {process.returncode}")
-    seconds = used.ru_utime + used.ru_stime
-    return Measured(round(seconds, 2), round(elapsed, 2), round(used.ru_maxrss / 1024, 1), *LIMITS[name])
+        raise RuntimeError(f"partita {' '.join(arguments)} ended with {process.returncode}: {said}")
+    seconds, megabytes = map(float, said.splitlines()[-1].split())
+    return Measured(round(seconds, 2), round(elapsed, 2), round(megabytes, 1), *LIMITS[name])
 
 
 def memory_of_a_run() -> dict[str, float]:
@@ -172,6 +194,34 @@ with Session.start(make(settings), Path(sys.argv[1]), on="inline") as session:
         )
     found: dict[str, float] = json.loads(done.stdout)
     return {rounds: round(each, 1) for rounds, each in found.items()}
+
+
+def seconds_of_the_guard() -> float:
+    """The guard of many small clients, in one process for each core; by the clock."""
+    import torch
+
+    draw = torch.Generator().manual_seed(0)
+    labels = torch.arange(10 * GUARDED) % 3
+    inputs = labels[:, None] + torch.randn(len(labels), 4, generator=draw)
+    data = federate(pool("made up", inputs.numpy(), labels.numpy()), iid(clients=GUARDED))
+    settings: dict[str, Any] = {
+        "algorithm": "fedper",
+        "model": {"name": "mlp", "hidden": 4},
+        "rounds": 1,
+        "participation": "number:5",
+        "evaluate_every": 0,
+        "evaluation_clients": GUARDED,
+    }
+    with TemporaryDirectory() as place:
+        experiment = make(settings, data)
+        with Session.start(experiment, Path(place) / "run", baseline_tuning=False, on="processes") as session:
+            session.run()
+            add_baselines(session)
+            began = time.perf_counter()
+            found = analyse(session, guard())
+            seconds = time.perf_counter() - began
+    assert len(found["clients"]) == GUARDED
+    return round(seconds, 1)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import tempfile
 import threading
 import zlib
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -275,6 +276,26 @@ def test_a_damaged_division(stopped: Path) -> None:
     change(stopped, "UPDATE division SET manifest = x'00'")
     with Store.open(stopped) as store, pytest.raises(PartitaError, match="is damaged: the division does not match"):
         _ = store.manifest
+
+
+def test_a_table_that_lost_its_rows_is_noticed_before_a_run_goes_on(stopped: Path) -> None:
+    """As where a page of the file was replaced by an empty one: SQLite sees a sound database."""
+    with closing(sqlite3.connect(stopped / DATABASE)) as connection:
+        tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        filled = [name for name in tables if connection.execute(f"SELECT count(*) FROM {name}").fetchone() != (0,)]
+    assert {"record", "analyses", "division", "metrics", "commits", "states", "parts"} <= set(filled)
+    whole = (stopped / DATABASE).read_bytes()
+    for table in filled:
+        (stopped / DATABASE).write_bytes(whole)
+        change(stopped, f"DELETE FROM {table}")
+        with pytest.raises(PartitaError, match="is damaged"):
+            resume(stopped)
+
+
+def test_numbers_that_became_bytes_are_noticed(stopped: Path) -> None:
+    change(stopped, "UPDATE rounds SET participants = x'00ff'")
+    with pytest.raises(PartitaError, match="do not match their checksum"):
+        resume(stopped)
 
 
 def test_a_whole_run_has_no_damage(tmp_path: Path) -> None:

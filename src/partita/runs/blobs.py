@@ -3,7 +3,7 @@
 import hashlib
 import json
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ..parsing import parse_json
@@ -75,3 +75,8 @@ def checked(blob: object, expected: object, what: str) -> bytes:
     if not isinstance(blob, bytes) or checksum(blob) != expected:
         raise ValueError(f"{what} does not match its checksum")
     return blob
+
+
+def checksum_of_rows(tables: Iterable[Sequence[Sequence[object]]]) -> str:
+    """Rows are numbers and texts; anything else is damage, and has another checksum."""
+    return checksum(json.dumps(list(tables), default=repr).encode())

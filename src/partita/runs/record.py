@@ -11,7 +11,9 @@ from ..evaluation.metric import Metric
 from ..evaluation.variants import Variant
 from ..signatures.stored import fits
 
-FORMAT = 6
+FORMAT = 7
+WHOLE = "whole"
+"""A run keeps who has which rows."""
 BaselinesPlace = Literal["../baselines", "../../baselines"]
 """Beside the run, or beside the folder of all its seeds. A record of somebody else's names no other place."""
 

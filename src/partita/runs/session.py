@@ -27,7 +27,7 @@ from ..simulation.rounds import Checkpoint, rounds
 from ..simulation.setup import Setup
 from ..tensors import Tensors
 from .environment import environment
-from .record import BaselinesPlace, RunRecord
+from .record import WHOLE, BaselinesPlace, RunRecord
 from .recorder import Recorder
 from .states import States
 from .store import Store
@@ -84,7 +84,7 @@ class Session:
             data=data.name,
             origin=_as_json(data.origin),
             fingerprint=data.fingerprint,
-            division="whole" if whole else "origin and fingerprint alone: there are too many clients",
+            division=WHOLE if whole else "origin and fingerprint alone: there are too many clients",
             clients=len(data),
             names=list(data.names) if whole and list(data.names) != [str(at) for at in range(len(data))] else [],
             newcomers=sorted(data.newcomers),

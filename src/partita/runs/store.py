@@ -3,7 +3,7 @@
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -16,7 +16,7 @@ from ..evaluation.scores import Record
 from ..parsing import parse_json
 from ..simulation.left_out import LeftOut
 from ..simulation.traffic import Traffic
-from .blobs import checked, checksum, compressed, decompressed, joined, pack, parts_of, unpack
+from .blobs import checked, checksum, checksum_of_rows, compressed, decompressed, joined, pack, parts_of, unpack
 from .database import DATABASE, connect, explained, lock, need_whole_file
 from .folders import need_new
 from .record import FORMAT, RunRecord
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 UNFINISHED = "new.sqlite"
 SERVER = -1
 """The client number under which the server's state is stored."""
+ANALYSED = "analyses"
+"""The key of the names of all stored analyses, so that none can be lost unnoticed."""
 RECORD, ANALYSES = "SELECT key, value, checksum FROM record", "SELECT name, value, checksum FROM analyses"
 
 
@@ -67,7 +69,8 @@ class Store:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as problem:
             raise PartitaError(f"Cannot make the run's folder {folder}: {problem.strerror}.") from problem
-        values = {"format": FORMAT, **record.as_dict()}
+        found = analyses or {}
+        values = {"format": FORMAT, ANALYSED: sorted(found), **record.as_dict()}
         divisions = [] if manifest is None else [compressed(json.dumps(manifest))]
         held = lock(folder)
         try:
@@ -79,7 +82,6 @@ class Store:
                 connection.executescript(SCHEMA)
                 connection.execute("BEGIN")
                 connection.executemany("INSERT INTO record VALUES (?, ?, ?)", map(_row, values, values.values()))
-                found = analyses or {}
                 connection.executemany("INSERT INTO analyses VALUES (?, ?, ?)", map(_row, found, found.values()))
                 connection.executemany(
                     "INSERT INTO division VALUES (?, ?)", [(blob, checksum(blob)) for blob in divisions]
@@ -172,6 +174,8 @@ class Store:
         with self.writing() as connection:
             connection.execute("DELETE FROM analyses WHERE name = ?", (f"{name}_failed",))
             connection.execute("INSERT OR REPLACE INTO analyses VALUES (?, ?, ?)", _row(name, value))
+            names = [each for (each,) in connection.execute("SELECT name FROM analyses ORDER BY name")]
+            connection.execute("INSERT OR REPLACE INTO record VALUES (?, ?, ?)", _row(ANALYSED, names))
 
     @property
     def manifest(self) -> dict[str, Any] | None:
@@ -293,7 +297,3 @@ class Store:
 def _row(key: str, value: object) -> tuple[str, str, str]:
     text = json.dumps(value)
     return key, text, checksum(text.encode())
-
-
-def checksum_of_rows(tables: Iterable[Sequence[Sequence[object]]]) -> str:
-    return checksum(json.dumps(list(tables)).encode())

@@ -1,9 +1,10 @@
 """Is a stored run undamaged? This checks its structure, its checksums and the rows of every commit."""
 
-from .blobs import checked
+from .blobs import checked, checksum_of_rows
 from .database import explained
+from .record import WHOLE
 from .schema import NUMBERS
-from .store import ANALYSES, RECORD, SERVER, Store, checksum_of_rows
+from .store import ANALYSED, ANALYSES, RECORD, SERVER, Store
 
 
 def check(store: Store) -> None:
@@ -32,9 +33,12 @@ def _check_structure(store: Store) -> None:
 
 def _check_values(store: Store) -> None:
     """The record, the results of analyses and the division of the data are as they were written."""
-    for query in (RECORD, ANALYSES):
-        store.values(query)
-    for blob, expected in store.select("SELECT manifest, checksum FROM division"):
+    if sorted(store.values(ANALYSES)) != store.values(RECORD).get(ANALYSED):
+        raise ValueError("analyses are missing, or there are more than were made")
+    manifests = store.select("SELECT manifest, checksum FROM division")
+    if len(manifests) != (store.record.division == WHOLE):
+        raise ValueError("the division of the data is missing, or there are several")
+    for blob, expected in manifests:
         checked(blob, expected, "the division")
 
 

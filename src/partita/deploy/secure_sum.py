@@ -88,9 +88,16 @@ class _Sum:
             if number not in vectors:
                 yield self.sites.rejected(self.setup, number, self.asked[number], reason)
 
-    def _orders(self, numbers: Iterable[int], **more: object) -> dict[int, Order]:
-        order = Order("keys", self.sites.plan.hash, self.round, taking_part=len(self.asked))
-        return {at: replace(order, **more) for at in numbers}  # type: ignore[arg-type]
+    def _orders(self, numbers: Iterable[int], received: Tensors | None = None, threshold: int = 0) -> dict[int, Order]:
+        order = Order(
+            "keys",
+            self.sites.plan.hash,
+            self.round,
+            taking_part=len(self.asked),
+            threshold=threshold,
+            received=received or {},
+        )
+        return dict.fromkeys(numbers, order)
 
     def _envelopes(self, replies: Mapping[int, Reply], keys: Mapping[int, Keys]) -> dict[int, dict[int, bytes]]:
         """By sender, then by receiver. Who leaves somebody out would break the sum, and is left out."""

@@ -51,7 +51,7 @@ def run_warm(command: str, arguments: Sequence[str]) -> int:
     loaded = {name: _loaded(name) for name in (command, *STARTED_BY[command])}
     import_module(APPS)
     if POLLING in sys.modules:
-        sys.modules[POLLING].time = Pauses()  # type: ignore[attr-defined]
+        vars(sys.modules[POLLING])["time"] = Pauses()
     with TemporaryDirectory() as place, listening(Path(place) / "socket") as listener:
         os.environ["PATH"] = os.pathsep.join([str(_commands(Path(place), STARTED_BY[command])), os.environ["PATH"]])
         main = _fork({command: partial(_ending_with, os.getpid(), loaded[command])}, command, arguments, listener)

@@ -106,9 +106,10 @@ def _order(found: Found, number: Number) -> tuple[Verdict, str]:
     """Whether the number is surely above and below the same others as in the paper, where that tells them apart."""
     against, unsure, compared = [], [], 0
     for other in found.recipe.numbers:
-        if not _compared(number, other):
+        published = _published_difference(number, other)
+        if published is None:
             continue
-        above = number.published > other.published  # type: ignore[operator]
+        above = published > 0
         difference = found.difference(number, other) if above else found.difference(other, number)
         if difference is None:
             continue
@@ -123,13 +124,14 @@ def _order(found: Found, number: Number) -> tuple[Verdict, str]:
     return Verdict.NOT if against else Verdict.UNDECIDED if unsure else Verdict.ORDERING, said
 
 
-def _compared(number: Number, other: Number) -> bool:
-    """Numbers of one kind that the paper gives as different, beyond its own spread."""
+def _published_difference(number: Number, other: Number) -> float | None:
+    """Of numbers of one kind that the paper gives as different, beyond its own spread; None of others."""
     if number.published is None or other.published is None or other.invalid or other.name == number.name:
-        return False
+        return None
     if (number.statistic, number.minus is None) != (other.statistic, other.minus is None):
-        return False
-    return abs(number.published - other.published) > math.hypot(_half_width(number), _half_width(other))
+        return None
+    difference = number.published - other.published
+    return difference if abs(difference) > math.hypot(_half_width(number), _half_width(other)) else None
 
 
 def _judge_claim(found: Found, claim: Claim) -> ClaimVerdict:

@@ -38,16 +38,20 @@ from .tally import Tally
 from .victim import CLIENTS, ROUNDS, code_of, experiment, forked
 
 
-def _tried(tally: Tally, name: str, work: Callable[[], str]) -> None:
-    try:
-        tally.held[work()] += 1
-    except Exception as problem:
-        tally.broken.append(f"{name}: {problem!r}")
+def _tallied(trials: int, trial: Callable[[int], str]) -> Tally:
+    """Trials by what each says of its outcome; one that fails is broken."""
+    tally = Tally()
+    for at in range(trials):
+        try:
+            tally.held[trial(at)] += 1
+        except Exception as problem:
+            tally.broken.append(f"trial {at}: {problem!r}")
+    return tally
 
 
 def node_kills(place: Path, trials: int, seed: int) -> Tally:
     """`kill -9` of a site at a random moment of a round: before, while or after it answers. It is started again."""
-    tally, draw, plan = Tally(), random.Random(seed), plan_of()
+    draw, plan = random.Random(seed), plan_of()
 
     def trial(at: int) -> str:
         round, number, moment = (
@@ -81,14 +85,12 @@ def node_kills(place: Path, trials: int, seed: int) -> Tally:
             f"killed {moment} its answer: {'left out of the round' if found.gone else 'its answer was used'}, same bits"
         )
 
-    for at in range(trials):
-        _tried(tally, f"trial {at}", partial(trial, at))
-    return tally
+    return _tallied(trials, trial)
 
 
 def server_kills(place: Path, trials: int, seed: int) -> Tally:
     """`kill -9` of the server's process at a random moment; it is started again, and sites go back where needed."""
-    tally, draw, plan = Tally(), random.Random(seed), plan_of()
+    draw, plan = random.Random(seed), plan_of()
     whole = run_stages(experiment(METHOD, participation="all"), Inline())
 
     def serve_run(folder: Path, made: Sequence[House]) -> None:
@@ -124,9 +126,7 @@ def server_kills(place: Path, trials: int, seed: int) -> Tally:
         shutil.rmtree(folder)
         return f"{'killed' if killed else 'over before the kill'}, went on to the same bits"
 
-    for at in range(trials):
-        _tried(tally, f"trial {at}", partial(trial, at))
-    return tally
+    return _tallied(trials, trial)
 
 
 WEIGHT = "values/layer1.weight"
@@ -148,7 +148,7 @@ LIES: dict[str, Callable[[Reply], Reply]] = {
 
 def lies(place: Path, trials: int, seed: int) -> Tally:
     """A site that sends nothing or what cannot be used, in a random round: it is left out, and told."""
-    tally, draw, plan = Tally(), random.Random(seed), plan_of()
+    draw, plan = random.Random(seed), plan_of()
     kinds = [*LIES, "sends nothing"]
 
     def trial(at: int) -> str:
@@ -174,14 +174,12 @@ def lies(place: Path, trials: int, seed: int) -> Tally:
         shutil.rmtree(place / str(at))
         return f"{kind}: left out and told, same bits as without it"
 
-    for at in range(trials):
-        _tried(tally, f"trial {at}", partial(trial, at))
-    return tally
+    return _tallied(trials, trial)
 
 
 def node_room(place: Path, trials: int, seed: int) -> Tally:
     """No file of a site can exceed a size in rounds 2 and 3: it refuses what it cannot keep, and goes on afterwards."""
-    tally, plan = Tally(), plan_of()
+    plan = plan_of()
 
     def limited(size: int) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
@@ -207,14 +205,12 @@ def node_room(place: Path, trials: int, seed: int) -> Tally:
             f"{'refused or silent in ' + str(rounds) + ' rounds' if rounds else 'enough room'}, back with the same bits"
         )
 
-    for at in range(trials):
-        _tried(tally, f"trial {at}", partial(trial, at))
-    return tally
+    return _tallied(trials, trial)
 
 
 def node_truncation(place: Path, trials: int, seed: int) -> Tally:
     """The personal state is cut off at a random place after round 2, and restored from a copy after round 3."""
-    tally, draw, plan = Tally(), random.Random(seed), plan_of()
+    draw, plan = random.Random(seed), plan_of()
 
     def trial(at: int) -> str:
         part = draw.random()
@@ -252,9 +248,7 @@ def node_truncation(place: Path, trials: int, seed: int) -> Tally:
         shutil.rmtree(place / str(at))
         return f"{'noticed, restored' if found.gone else 'harmless'}, the same bits"
 
-    for at in range(trials):
-        _tried(tally, f"trial {at}", partial(trial, at))
-    return tally
+    return _tallied(trials, trial)
 
 
 def _cut(file: Path, part: float) -> None:
@@ -268,7 +262,7 @@ def _cut(file: Path, part: float) -> None:
 
 def approvals(place: Path, trials: int, seed: int) -> Tally:
     """A plan that a site did not approve: whatever order comes, it is refused, and nothing is trained or kept."""
-    tally, draw, plan = Tally(), random.Random(seed), plan_of()
+    draw, plan = random.Random(seed), plan_of()
 
     def trial(at: int) -> str:
         folder = place / str(at)
@@ -283,14 +277,12 @@ def approvals(place: Path, trials: int, seed: int) -> Tally:
                 raise AssertionError(f"{kind} was answered with {reply}")
         return f"{kind}: refused"
 
-    for at in range(trials):
-        _tried(tally, f"trial {at}", partial(trial, at))
-    return tally
+    return _tallied(trials, trial)
 
 
 def clocks(place: Path, trials: int, seed: int) -> Tally:
     """Clocks of the server and of sites jump by days at every look: rounds, bits and logs are as ever."""
-    tally, plan = Tally(), plan_of()
+    plan = plan_of()
 
     def trial(at: int) -> str:
         with _jumping(random.Random(seed + at)), houses(place / str(at), CLIENTS) as made:
@@ -300,9 +292,7 @@ def clocks(place: Path, trials: int, seed: int) -> Tally:
             need_same(found, made, plan)
         return "jumped by days, nobody left out, same bits, logs hold"
 
-    for at in range(trials):
-        _tried(tally, f"trial {at}", partial(trial, at))
-    return tally
+    return _tallied(trials, trial)
 
 
 @contextmanager

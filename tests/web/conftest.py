@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from web.serving import make_served
+from web.served_models import make_served
 
 
 @pytest.fixture(scope="session")

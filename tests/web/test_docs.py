@@ -11,7 +11,7 @@ import pytest
 
 from partita.experiment.files import make, read
 from partita.runs.session import Session
-from web.serving import serving
+from web.served_models import serving
 
 PAGE = (Path(__file__).parents[2] / "docs" / "serving.md").read_text(encoding="utf-8")
 

@@ -13,7 +13,7 @@ from deploy.watched import NAMES, go_on, made_run
 from partita.deploy import DEPLOYMENT
 from partita.web.operator import application
 from web.asking import asking
-from web.serving import COMMAND
+from web.served_models import COMMAND
 
 
 @pytest.fixture(scope="module")

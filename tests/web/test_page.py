@@ -11,7 +11,7 @@ from browser import Browser
 from partita import fasttext, fedper, from_clients, run
 from partita.serving.export import export_models
 from partita.serving.loaded import load
-from web.serving import serving
+from web.served_models import serving
 
 TOKEN = "a-token-of-many-letters"
 # A white square of one pixel.

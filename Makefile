@@ -28,7 +28,7 @@ test: $(VENV)/test browser
 # of the processor, and the faults.
 test-all: test
 	$(BIN)/pytest -n auto -m slow
-	PARTITA_RAY=1 $(BIN)/pytest tests/simulation/test_ray.py
+	PARTITA_RAY=1 $(BIN)/pytest tests/experiment/test_ray.py
 	PARTITA_RANDOM_NETWORKS=5000 $(BIN)/pytest tests/engine/test_random_networks.py
 	PARTITA_ALL_GRAPHS=1 $(BIN)/pytest tests/serving/test_graphs.py tests/serving/test_together.py
 	for capability in default avx2; do ATEN_CPU_CAPABILITY=$$capability $(BIN)/pytest -n auto || exit 1; done

@@ -21,8 +21,8 @@ from partita.deploy.plan import Plan
 from partita.deploy.server import Limits, SingleOrder, introduced
 from partita.deploy.site import Site, one_client
 from partita.errors import PartitaError
-from partita.simulation.jobs import Train
-from partita.simulation.setup import Setup
+from partita.experiment.jobs import Train
+from partita.experiment.setup import Setup
 
 from .mutation import ODD, count, damaged, set_somewhere_, toml_file
 from .tally import Tally

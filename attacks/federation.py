@@ -29,9 +29,9 @@ from partita.deploy.personal import DATABASE, PersonalStore
 from partita.deploy.server import Limits, Sites, introduced
 from partita.deploy.wire import ask
 from partita.errors import PartitaError
+from partita.experiment.executors.inline import Inline
+from partita.experiment.simulate import run_stages
 from partita.runs.store import Store
-from partita.simulation.executors.inline import Inline
-from partita.simulation.simulate import run_stages
 
 from .houses import METHOD, House, federate, houses, need_equal, need_same, plan_of
 from .tally import Tally

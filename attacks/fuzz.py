@@ -14,7 +14,7 @@ from partita.data import manifests
 from partita.data.federation import federate
 from partita.data.splits.iid import iid
 from partita.data.splits.manifest import manifest
-from partita.experiment.files import make
+from partita.experiment.settings.files import make
 from partita.parsing import parse_toml
 from partita.recipes.page import page as recipe_page
 from partita.recipes.places import FILES

@@ -18,10 +18,10 @@ from partita.deploy.server import RECEIPT, Limits, Rejection, Sites, introduced
 from partita.deploy.site import Site, one_client
 from partita.deploy.wire import ask, listening, serve
 from partita.errors import PartitaError
-from partita.simulation.executors.inline import Inline
-from partita.simulation.rounds import rounds
-from partita.simulation.setup import Setup
-from partita.simulation.simulate import run_stages
+from partita.experiment.executors.inline import Inline
+from partita.experiment.rounds import rounds
+from partita.experiment.setup import Setup
+from partita.experiment.simulate import run_stages
 from partita.tensors import Tensors
 
 from .victim import ROUNDS, code_of, data, experiment, forked

@@ -17,12 +17,12 @@ from partita.data.pool import pool
 from partita.data.splits.iid import iid
 from partita.evaluation.analyses.guard import guard
 from partita.evaluation.scores import Record
-from partita.experiment.files import make
+from partita.experiment.settings.files import make
+from partita.experiment.traffic import Traffic
 from partita.runs.baselines import add_baselines
 from partita.runs.evaluate import analyse
 from partita.runs.session import Session
 from partita.runs.store import Commit, Store
-from partita.simulation.traffic import Traffic
 
 LIMITS: dict[str, tuple[float, float]] = {
     "show": (2, 300),
@@ -167,7 +167,7 @@ def memory_of_a_run() -> dict[str, float]:
 import json, resource, sys
 from pathlib import Path
 from partita.cli.options import use_one_thread
-from partita.experiment.files import make
+from partita.experiment.settings.files import make
 from partita.runs.session import Session
 
 use_one_thread()

@@ -11,10 +11,10 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from partita.errors import PartitaError
-from partita.experiment.files import make, read
+from partita.experiment.executors.inline import Inline
+from partita.experiment.settings.files import make, read
+from partita.experiment.simulate import run_stages
 from partita.runs.store import Store
-from partita.simulation.executors.inline import Inline
-from partita.simulation.simulate import run_stages
 from partita.tensors import Tensors
 
 from .houses import need_equal

@@ -15,14 +15,14 @@ from torch import nn
 from partita.data.federation import Federation, federate
 from partita.data.pool import pool
 from partita.data.splits.iid import iid
-from partita.experiment.files import make
+from partita.experiment.events import Event, OnEvent, RoundEnded, ignore
+from partita.experiment.experiment import Experiment
+from partita.experiment.settings.files import make
+from partita.experiment.tasks import Factory
 from partita.runs.database import DATABASE
 from partita.runs.session import Session
 from partita.runs.store import Store
 from partita.runs.verify import verify
-from partita.simulation.events import Event, OnEvent, RoundEnded, ignore
-from partita.simulation.experiment import Experiment
-from partita.simulation.tasks import Factory
 
 CLIENTS, ROUNDS = 3, 4
 STORED = (

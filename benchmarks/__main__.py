@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from benchmarks.contenders import parse
 from benchmarks.history import TOLERATED, last_like, worsened
@@ -86,14 +87,14 @@ def print_bench(found: Mapping[str, Any]) -> None:
     for name, result in found["workloads"].items():
         for goal in result["goals"]:
             wanted = f"at least {goal['at_least']:g}" if goal["at_least"] else f"at most {goal['at_most']:g}"
-            reached = "reached" if goal["met"] else "[bold]missed[/]"
+            reached = Text("reached") if goal["met"] else Text("missed", "bold")
             worked = goal["processor_ratio"]
             beside = f" ({worked:.2f} by processor seconds)" if worked else ""
             pair = f"{goal['slow']} / {goal['fast']}"
-            console.print(f"{name}: {pair} = {goal['ratio']:.2f}{beside}, wanted {wanted}: {reached}")
+            console.print(f"{name}: {pair} = {goal['ratio']:.2f}{beside}, wanted {wanted}:", reached)
         for limit in result["limits"]:
-            reached = "kept" if limit["met"] else "[bold]exceeded[/]"
-            console.print(f"{name}: {limit['contender']} at most {limit['at_most']:g} {limit['unit']}: {reached}")
+            reached = Text("kept") if limit["met"] else Text("exceeded", "bold")
+            console.print(f"{name}: {limit['contender']} at most {limit['at_most']:g} {limit['unit']}:", reached)
 
 
 if __name__ == "__main__":

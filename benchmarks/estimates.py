@@ -16,11 +16,11 @@ from typing import Any
 import torch
 
 from benchmarks.workload import timed
-from partita.experiment.estimate import estimate
-from partita.experiment.files import make, read
+from partita.experiment.experiment import Experiment
+from partita.experiment.settings.estimate import estimate
+from partita.experiment.settings.files import make, read
+from partita.experiment.setup import Setup
 from partita.runs.environment import environment
-from partita.simulation.experiment import Experiment
-from partita.simulation.setup import Setup
 
 EXAMPLES = Path(__file__).parent.parent / "examples" / "experiments"
 TIMED = 3

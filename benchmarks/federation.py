@@ -36,11 +36,11 @@ from partita.deploy.plan import Plan
 from partita.deploy.server import Limits
 from partita.deploy.services import AUTHORITY, CERTIFICATE, DATABASE, HOST, KEY, free_port
 from partita.deploy.superlink import SuperLink, environment
-from partita.experiment.settings import federation_of
+from partita.experiment.experiment import Experiment
+from partita.experiment.settings.settings import federation_of
 from partita.models.mlp import mlp
 from partita.runs.environment import environment as machine
 from partita.runs.stored import read_run
-from partita.simulation.experiment import Experiment
 
 SITES = 2
 DATA = {"name": "digits", "split": {"name": "dirichlet", "clients": SITES, "alpha": 0.5}}

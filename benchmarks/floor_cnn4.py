@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from partita.data.federation import Federation
+from partita.experiment.memory import keep_freed_memory
 from partita.randomness import generator
-from partita.simulation.memory import keep_freed_memory
 from partita.tensors import Tensors
 
 aten = torch.ops.aten

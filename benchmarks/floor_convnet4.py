@@ -12,8 +12,8 @@ from torch.nn import functional as F
 
 from partita.core.samples import Samples
 from partita.data.federation import Federation
+from partita.experiment.memory import keep_freed_memory
 from partita.randomness import generator
-from partita.simulation.memory import keep_freed_memory
 
 aten = torch.ops.aten
 ONE, NONE, TWO = [1, 1], [0, 0], [2, 2]

@@ -15,8 +15,8 @@ from partita.core.objectives import OBJECTIVES
 from partita.core.samples import Samples
 from partita.data.federation import Federation
 from partita.engine.kernels import fast_kernels
+from partita.experiment.memory import keep_freed_memory
 from partita.randomness import generator
-from partita.simulation.memory import keep_freed_memory
 
 
 @dataclass(frozen=True)

@@ -31,14 +31,14 @@ from partita.algorithms.fedper import fedper
 from partita.core.batching import Batching
 from partita.core.optimizers import SGD
 from partita.data.federation import Federation
+from partita.experiment.events import RoundEnded
+from partita.experiment.executor import executor_of
+from partita.experiment.experiment import Experiment
+from partita.experiment.rounds import rounds
+from partita.experiment.setup import Setup
+from partita.experiment.tasks import Factory
 from partita.models.mlp import mlp
 from partita.runs.environment import environment
-from partita.simulation.events import RoundEnded
-from partita.simulation.executor import executor_of
-from partita.simulation.experiment import Experiment
-from partita.simulation.rounds import rounds
-from partita.simulation.setup import Setup
-from partita.simulation.tasks import Factory
 
 SIZES = {
     "clients": (100, 1_000, 10_000, 100_000, 1_000_000),

@@ -19,7 +19,7 @@ from partita.evaluation.comparison import compare
 from partita.evaluation.gains import gain
 from partita.evaluation.guard import PRIOR
 from partita.evaluation.metric import Metric
-from partita.experiment.files import make
+from partita.experiment.settings.files import make
 from partita.runs.baselines import add_baselines
 from partita.runs.evaluate import analyse
 from partita.runs.folders import BESIDE

@@ -9,9 +9,9 @@ import torch
 
 from partita.core.task import Task
 from partita.errors import PartitaError
+from partita.evaluation.prediction.inputs import Inputs
+from partita.evaluation.prediction.model import About, ClientModel
 from partita.models.cnn4 import cnn4
-from partita.prediction.inputs import Inputs
-from partita.prediction.model import About, ClientModel
 from partita.serving.onboard import Newcomer
 from partita.serving.questions import Questions
 from partita.tensors import Tensors

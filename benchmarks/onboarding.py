@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from partita.evaluation.analyses.onboarding import MODELS, onboarding
-from partita.experiment.files import make
+from partita.experiment.settings.files import make
 from partita.runs.baselines import add_baselines
 from partita.runs.environment import environment
 from partita.runs.evaluate import analyse

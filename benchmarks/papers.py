@@ -10,8 +10,8 @@ from benchmarks.workload import Goal, Measured, Workload, measured_round
 from partita.core.algorithm import Algorithm
 from partita.core.batching import Batching
 from partita.data.federation import Federation
+from partita.experiment.tasks import Factory, facts_for
 from partita.randomness import seeded
-from partita.simulation.tasks import Factory, facts_for
 
 MOST = 1.15
 """Times the floor that is allowed."""

@@ -10,11 +10,11 @@ from typing_extensions import Unpack
 from benchmarks.processor import processor_seconds
 from partita.core.algorithm import Algorithm, RunPhase
 from partita.data.federation import Federation
-from partita.simulation.executor import Executor, executor_of
-from partita.simulation.experiment import Experiment, Options
-from partita.simulation.rounds import rounds
-from partita.simulation.setup import Setup
-from partita.simulation.tasks import Factory
+from partita.experiment.executor import Executor, executor_of
+from partita.experiment.experiment import Experiment, Options
+from partita.experiment.rounds import rounds
+from partita.experiment.setup import Setup
+from partita.experiment.tasks import Factory
 
 
 @dataclass(frozen=True)

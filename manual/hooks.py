@@ -8,7 +8,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 from manual import commands, methods, names, settings
-from partita.experiment.schema import schema
+from partita.experiment.settings.schema import schema
 
 METHODS = "methods"
 

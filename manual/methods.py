@@ -8,8 +8,8 @@ from partita import registry
 from partita.core.algorithm import Algorithm
 from partita.core.task import Task
 from partita.errors import PartitaError
-from partita.experiment.describe import describe
-from partita.experiment.options import options_of, source_of
+from partita.experiment.settings.describe import describe
+from partita.experiment.settings.options import options_of, source_of
 from partita.models.cnn4 import cnn4
 from partita.recipes.judge import measured
 from partita.recipes.measure import Found

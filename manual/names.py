@@ -13,11 +13,11 @@ Everything is imported from `partita`; names that are not on this page may chang
 [experiment files](experiment-file.md).
 """
 GROUPS = {
-    "Run and keep": ("api", "simulation.simulate", "simulation.result", "simulation.experiment", "simulation.events"),
-    "Models to use": ("prediction", "serving"),
+    "Run and keep": ("api", "experiment.simulate", "experiment.result", "experiment.experiment", "experiment.events"),
+    "Models to use": ("evaluation.prediction", "serving"),
     "Data": ("data.clients", "data.datasets", "data.federation", "data.pool", "data.split", "core.samples"),
-    "Parts of a method": ("core", "signatures", "randomness", "tensors"),
-    "Executors and participation": ("simulation.executor", "simulation.executors", "simulation.samplers"),
+    "Parts of a method": ("core", "randomness", "tensors"),
+    "Executors and participation": ("experiment.executor", "experiment.executors", "experiment.samplers"),
     "Evaluation": ("evaluation.analysis", "evaluation.scores", "evaluation.analyses"),
     "Adapters": ("models._adapters", "models._logits"),
     "Errors": ("errors",),

@@ -7,10 +7,10 @@ from partita import registry
 from partita.core.batching import Batching
 from partita.core.optimizers import OPTIMIZERS
 from partita.data.federation import federate
-from partita.experiment.options import options_of
-from partita.experiment.schema import properties
-from partita.experiment.template import template
-from partita.simulation.experiment import Experiment
+from partita.experiment.experiment import Experiment
+from partita.experiment.settings.options import options_of
+from partita.experiment.settings.schema import properties
+from partita.experiment.settings.template import template
 
 from .markdown import code, table
 

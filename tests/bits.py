@@ -8,10 +8,10 @@ from operator import attrgetter
 
 from torch import Tensor
 
-from partita.simulation.executor import CarryOut, Executor
-from partita.simulation.jobs import ClientResult, Job
-from partita.simulation.result import Result
-from partita.simulation.setup import Setup
+from partita.experiment.executor import CarryOut, Executor
+from partita.experiment.jobs import ClientResult, Job
+from partita.experiment.result import Result
+from partita.experiment.setup import Setup
 from partita.tensors import Tensors
 
 

@@ -14,18 +14,18 @@ from partita.data.distribution import label_counts
 from partita.evaluation.representation import body_features, embedding, layer_cka, layer_similarity, without_head
 from partita.evaluation.scores import Record
 from partita.evaluation.variants import Variant
-from partita.experiment.chosen import chosen_settings
-from partita.experiment.describe import describe
-from partita.experiment.files import make, trusted
+from partita.experiment.experiment import Experiment
+from partita.experiment.result import Result
+from partita.experiment.settings.chosen import chosen_settings
+from partita.experiment.settings.describe import describe
+from partita.experiment.settings.files import make, trusted
+from partita.experiment.traffic import Traffic
 from partita.runs.numbers import Numbers
 from partita.runs.record import BaselinesPlace, RunRecord
 from partita.runs.schema import NUMBERS, SCHEMA
 from partita.runs.session import Session
 from partita.runs.store import Commit, Store
 from partita.runs.stored import StoredRun
-from partita.simulation.experiment import Experiment
-from partita.simulation.result import Result
-from partita.simulation.traffic import Traffic
 from partita.tensors import Tensors
 
 SETTINGS: dict[str, Any] = {

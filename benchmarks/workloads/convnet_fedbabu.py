@@ -9,9 +9,9 @@ from partita.core.batching import Batching
 from partita.data.federation import Federation, federate
 from partita.data.sources.cifar10 import cifar10
 from partita.data.splits.shards import shards
+from partita.experiment.samplers import sampler
 from partita.models.convnet4 import convnet4
 from partita.randomness import Moment, seeded
-from partita.simulation.samplers import sampler
 
 BATCH, EPOCHS, RATE, MOMENTUM, PARTICIPATION = 50, 10, 0.1, 0.9, 0.1
 

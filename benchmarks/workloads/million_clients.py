@@ -19,9 +19,9 @@ from partita.core.optimizers import SGD
 from partita.core.samples import Samples
 from partita.data.federation import Federation
 from partita.data.split import Role
+from partita.experiment.tasks import Factory
 from partita.models.mlp import mlp
 from partita.models.resnet18 import resnet18
-from partita.simulation.tasks import Factory
 
 EACH, STORED = 20, 100_000
 PER_ROUND = 1000

@@ -11,10 +11,10 @@ from partita.core.optimizers import SGD
 from partita.data.federation import federate
 from partita.data.pool import pool
 from partita.data.splits.iid import iid
+from partita.experiment.executor import Executor
+from partita.experiment.executors.processes import Processes
+from partita.experiment.executors.ray import Ray
 from partita.models.mlp import mlp
-from partita.simulation.executor import Executor
-from partita.simulation.executors.processes import Processes
-from partita.simulation.executors.ray import Ray
 
 CLIENTS, EACH, BATCH, RATE, EPOCHS = 100, 200, 10, 0.05, 1
 

@@ -15,9 +15,9 @@ from partita.core.optimizers import SGD
 from partita.data.federation import Federation, federate
 from partita.data.pool import pool
 from partita.data.splits.iid import iid
+from partita.experiment.samplers import sampler
 from partita.models.mlp import mlp
 from partita.randomness import Moment
-from partita.simulation.samplers import sampler
 
 CLIENTS, EACH, BATCH, RATE = 1000, 20, 10, 0.05
 

@@ -58,6 +58,7 @@ from .core.selectors import (
     where as where,
 )
 from .core.server import Aggregation as Aggregation, Server as Server, Update as Update
+from .core.signatures import configurable as configurable
 from .core.task import Task as Task
 from .core.views import View as View
 from .data.clients import from_clients as from_clients
@@ -108,7 +109,17 @@ from .evaluation.analyses.onboarding import onboarding as onboarding
 from .evaluation.analyses.similarity import similarity as similarity
 from .evaluation.analyses.without_head import without_head as without_head
 from .evaluation.analysis import Analysis as Analysis
+from .evaluation.prediction.model import ClientModel as ClientModel, Prediction as Prediction
 from .evaluation.scores import Record as Record, Summary as Summary
+from .experiment.events import Event as Event, RoundEnded as RoundEnded
+from .experiment.executor import Executor as Executor
+from .experiment.executors.inline import inline as inline
+from .experiment.executors.processes import processes as processes
+from .experiment.executors.ray import ray as ray
+from .experiment.experiment import Experiment as Experiment
+from .experiment.result import Result as Result
+from .experiment.samplers import Sampler as Sampler
+from .experiment.simulate import simulate as simulate
 from .models._adapters import with_adapters as with_adapters
 from .models._logits import Logits as Logits
 from .models.additive import additive as additive
@@ -130,7 +141,6 @@ from .models.resnet34 import resnet34 as resnet34
 from .models.resnet50 import resnet50 as resnet50
 from .models.split_input import split_input as split_input
 from .models.word_transformer import word_transformer as word_transformer
-from .prediction.model import ClientModel as ClientModel, Prediction as Prediction
 from .randomness import Moment as Moment
 from .servers.averaging import averaging as averaging
 from .servers.geometric_median import geometric_median as geometric_median
@@ -138,16 +148,6 @@ from .servers.median import median as median
 from .servers.trimmed_mean import trimmed_mean as trimmed_mean
 from .serving.artefact import Artefact as Artefact, load_exported as load_exported
 from .serving.loaded import LoadedRun as LoadedRun, load as load
-from .signatures import configurable as configurable
-from .simulation.events import Event as Event, RoundEnded as RoundEnded
-from .simulation.executor import Executor as Executor
-from .simulation.executors.inline import inline as inline
-from .simulation.executors.processes import processes as processes
-from .simulation.executors.ray import ray as ray
-from .simulation.experiment import Experiment as Experiment
-from .simulation.result import Result as Result
-from .simulation.samplers import Sampler as Sampler
-from .simulation.simulate import simulate as simulate
 from .tensors import Tensors as Tensors
 
 __all__: list[str]

@@ -20,7 +20,7 @@ FOLDERS: dict[Kind, str] = {
     "models": "partita.models",
     "data": "partita.data.sources",
     "splits": "partita.data.splits",
-    "executors": "partita.simulation.executors",
+    "executors": "partita.experiment.executors",
     "analyses": "partita.evaluation.analyses",
 }
 

@@ -39,7 +39,7 @@ from partita import (
 )
 from partita.api.run import keep
 from partita.data.split import Split
-from partita.experiment.files import make
+from partita.experiment.settings.files import make
 from partita.randomness import Moment
 
 NAMES = ("anna", "ben", "cleo", "dora")

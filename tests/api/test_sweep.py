@@ -10,7 +10,7 @@ import pytest
 from partita import DivergedError, PartitaError
 from partita.api.run import keep_seeds
 from partita.api.sweep import Sweep, Tried, points_of, read_grid, sweep
-from partita.experiment.files import values_of
+from partita.experiment.settings.files import values_of
 from partita.formatting import NONE
 
 Told = Callable[..., str]

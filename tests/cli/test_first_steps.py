@@ -101,7 +101,7 @@ def test_a_trial_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise OSError("no memory left")
 
-    monkeypatch.setattr("partita.simulation.simulate.run_stages", fail)
+    monkeypatch.setattr("partita.experiment.simulate.run_stages", fail)
     assert installation.trial() == Finding(
         "trial run",
         "problem",

@@ -15,7 +15,7 @@ import pytest
 
 from partita import registry
 from partita.cli.main import main
-from partita.experiment.options import options_of, source_of
+from partita.experiment.settings.options import options_of, source_of
 from partita.runs.database import lock
 
 Told = Callable[..., str]
@@ -43,7 +43,7 @@ def test_every_option_is_explained(kind: registry.Kind) -> None:
         make = registry.get(kind, name)
         assert source_of(make)
         for option in options_of(make):
-            assert option.meaning, f"{name}.{option.name} has no line in experiment/meanings.py"
+            assert option.meaning, f"{name}.{option.name} has no line in experiment/settings/meanings.py"
             assert option.type
             assert option.default
 

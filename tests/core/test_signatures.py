@@ -7,8 +7,19 @@ from typing import Annotated
 import pytest
 from hypothesis import given, strategies as st
 
+from partita.core.signatures import (
+    Length,
+    Range,
+    Rate,
+    Share,
+    above,
+    between,
+    check_fields,
+    checked,
+    configurable,
+    ranges,
+)
 from partita.errors import PartitaError
-from partita.signatures import Length, Range, Rate, Share, above, between, check_fields, checked, configurable, ranges
 
 
 @checked

@@ -15,8 +15,8 @@ from partita.data.clients import from_clients
 from partita.data.federation import Division, Federation, federate
 from partita.data.manifests import fingerprint
 from partita.errors import PartitaError
+from partita.experiment.simulate import simulate
 from partita.models.mlp import mlp
-from partita.simulation.simulate import simulate
 
 DRAW = np.random.default_rng(0)
 SIZES = {"anna": 12, "ben": 20, "carla": 9}

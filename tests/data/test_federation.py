@@ -34,8 +34,8 @@ from partita.data.splits.natural import natural
 from partita.data.splits.quantity import quantity
 from partita.data.splits.shards import shards
 from partita.errors import PartitaError
+from partita.experiment.simulate import simulate
 from partita.models.mlp import mlp
-from partita.simulation.simulate import simulate
 
 
 def toy(count: int = 400, classes: int = 4, *, tested: bool = True, owners: int = 10, seed: int = 0) -> Pool:

@@ -30,7 +30,7 @@ from partita.data.split import Split
 from partita.data.splits.flwr import flwr
 from partita.data.splits.natural import natural
 from partita.errors import PartitaError
-from partita.experiment.settings import convert
+from partita.experiment.settings.settings import convert
 from partita.extras import optional
 
 DRAW = np.random.default_rng(1)

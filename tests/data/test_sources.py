@@ -48,7 +48,7 @@ from partita.data.sources.stackoverflow import stackoverflow
 from partita.data.sources.tiny_imagenet import tiny_imagenet
 from partita.data.splits.natural import natural
 from partita.errors import PartitaError
-from partita.experiment.settings import convert, undivided
+from partita.experiment.settings.settings import convert, undivided
 
 NAMED: dict[str, Callable[[], Pool]] = {
     each.__name__: each

@@ -23,11 +23,11 @@ from partita.deploy.server import Limits, Rejection, Sites, introduced
 from partita.deploy.site import Site, one_client
 from partita.evaluation.outcomes import Outcomes
 from partita.evaluation.scores import Record
-from partita.simulation.experiment import Experiment
-from partita.simulation.left_out import LeftOut
-from partita.simulation.rounds import Checkpoint, rounds
-from partita.simulation.setup import Setup
-from partita.simulation.traffic import Traffic
+from partita.experiment.experiment import Experiment
+from partita.experiment.left_out import LeftOut
+from partita.experiment.rounds import Checkpoint, rounds
+from partita.experiment.setup import Setup
+from partita.experiment.traffic import Traffic
 from partita.tensors import Tensors
 from toys import small_federation
 

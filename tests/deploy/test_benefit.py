@@ -23,9 +23,9 @@ from partita.deploy.personal import PersonalStore
 from partita.deploy.plan import Plan
 from partita.deploy.site import one_client
 from partita.errors import PartitaError
+from partita.experiment.executors.inline import Inline
+from partita.experiment.simulate import run_stages
 from partita.models.mlp import mlp
-from partita.simulation.executors.inline import Inline
-from partita.simulation.simulate import run_stages
 
 OPTIONS: dict[str, Any] = {"participation": "all", "rounds": 3, "model": partial(mlp, hidden=5)}
 SITE, NUMBER = "d", 3
@@ -120,8 +120,8 @@ def test_commands(told: Callable[..., str], own_folder: Path) -> None:
     """On digits, as a person of the site would."""
     from partita.deploy.node import Node
     from partita.deploy.server import Limits, Sites, introduced
-    from partita.simulation.rounds import rounds
-    from partita.simulation.setup import Setup
+    from partita.experiment.rounds import rounds
+    from partita.experiment.setup import Setup
 
     sizes = ("data.split.clients=3", "data.split.alpha=0.5", "rounds=2", "algorithm=fedper")
     told("federate", "plan", *sizes, "--sites", "anna,ben,cleo", "--output", "plan.json")

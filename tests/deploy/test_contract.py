@@ -21,12 +21,12 @@ from partita.core.algorithm import Algorithm
 from partita.deploy.messages import LENGTH, Order
 from partita.deploy.plan import Plan
 from partita.errors import PartitaError
+from partita.experiment.executors.inline import Inline
+from partita.experiment.experiment import Experiment, Pretraining
+from partita.experiment.simulate import run_stages
 from partita.models.mlp import mlp
 from partita.servers.averaging import averaging
 from partita.servers.median import median
-from partita.simulation.executors.inline import Inline
-from partita.simulation.experiment import Experiment, Pretraining
-from partita.simulation.simulate import run_stages
 
 pytestmark = pytest.mark.filterwarnings("ignore::partita.DegenerateWarning")
 LENGTHS = ("epochs", "head_epochs", "final_head_epochs", "finetune_epochs", "max_start_epochs", "inner_steps", "steps")

@@ -23,10 +23,10 @@ from partita.deploy.personal import DATABASE, PersonalStore
 from partita.deploy.plan import Plan
 from partita.deploy.server import Limits
 from partita.errors import PartitaError
+from partita.experiment.executors.inline import Inline
+from partita.experiment.rounds import Checkpoint
+from partita.experiment.simulate import run_stages
 from partita.models.mlp import mlp
-from partita.simulation.executors.inline import Inline
-from partita.simulation.rounds import Checkpoint
-from partita.simulation.simulate import run_stages
 from partita.tensors import Tensors
 
 EVERYONE: dict[str, Any] = {"participation": "all", "rounds": 3, "evaluate_every": 0}

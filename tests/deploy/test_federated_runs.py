@@ -15,12 +15,12 @@ from partita.deploy.federated import introductions
 from partita.deploy.plan import Plan
 from partita.deploy.server import Limits, Sites, introduced
 from partita.errors import PartitaError
+from partita.experiment.events import Event, RoundEnded
+from partita.experiment.executors.inline import Inline
+from partita.experiment.simulate import run_stages
 from partita.models.mlp import mlp
 from partita.runs.store import Store
 from partita.runs.stored import read_run
-from partita.simulation.events import Event, RoundEnded
-from partita.simulation.executors.inline import Inline
-from partita.simulation.simulate import run_stages
 
 
 def test_a_run_that_is_interrupted_goes_on(tmp_path: Path) -> None:

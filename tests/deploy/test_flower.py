@@ -31,12 +31,12 @@ from partita.deploy.server import Exchange, Limits
 from partita.deploy.services import DATABASE
 from partita.deploy.superlink import SuperLink
 from partita.errors import PartitaError
-from partita.experiment.settings import federation_of
+from partita.experiment.executors.inline import Inline
+from partita.experiment.experiment import Experiment
+from partita.experiment.settings.settings import federation_of
+from partita.experiment.simulate import run_stages
 from partita.models.mlp import mlp
 from partita.runs.store import Store
-from partita.simulation.executors.inline import Inline
-from partita.simulation.experiment import Experiment
-from partita.simulation.simulate import run_stages
 from partita.tensors import Tensors
 
 DATA = {"name": "digits", "split": {"name": "dirichlet", "clients": 3, "alpha": 0.5}}

@@ -30,13 +30,13 @@ from partita.deploy.plan import Plan
 from partita.deploy.server import RECEIPT, Limits, Sites, introduced
 from partita.deploy.wire import ask, listening, serve
 from partita.errors import PartitaError
-from partita.experiment.settings import federation_of
+from partita.experiment.executors.inline import Inline
+from partita.experiment.experiment import Experiment
+from partita.experiment.rounds import rounds
+from partita.experiment.settings.settings import federation_of
+from partita.experiment.setup import Setup
+from partita.experiment.simulate import run_stages
 from partita.models.mlp import mlp
-from partita.simulation.executors.inline import Inline
-from partita.simulation.experiment import Experiment
-from partita.simulation.rounds import rounds
-from partita.simulation.setup import Setup
-from partita.simulation.simulate import run_stages
 from partita.tensors import Tensors
 from watching import wait_for
 

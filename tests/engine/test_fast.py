@@ -34,9 +34,9 @@ from partita.engine import reference
 from partita.engine.fast import FastEngine
 from partita.engine.shortcuts import obstacle
 from partita.errors import DivergedError
+from partita.experiment.simulate import simulate
 from partita.models.cnn4 import cnn4
 from partita.randomness import Moment
-from partita.simulation.simulate import simulate
 from partita.tensors import Tensors, prefixed
 from toys import exploding, half_squared_error, scalar_client, scalar_task, small_network
 

@@ -34,9 +34,9 @@ from partita.engine.prefix import Tail, tail_of
 from partita.engine.shortcuts import ALL, Shortcut
 from partita.evaluation.measurement import measure, measure_all
 from partita.evaluation.variants import Variant
-from partita.simulation import jobs
-from partita.simulation.result import Result
-from partita.simulation.simulate import simulate
+from partita.experiment import jobs
+from partita.experiment.result import Result
+from partita.experiment.simulate import simulate
 from partita.tensors import Tensors
 from toys import small_federation, small_network
 

@@ -15,13 +15,13 @@ from partita.evaluation.analyses.finetuning import finetuning
 from partita.evaluation.analyses.similarity import similarity
 from partita.evaluation.analysis import Analysis, choose_analyses, declared
 from partita.evaluation.variants import Variant
+from partita.experiment.events import Analysed, OnEvent, ignore
 from partita.report.report import found_sections, report
 from partita.report.study import study
 from partita.runs.evaluate import Evaluated, evaluate
 from partita.runs.session import Session
 from partita.runs.store import Store
 from partita.runs.stored import read_run
-from partita.simulation.events import Analysed, OnEvent, ignore
 from runs.kept import OWN_LABELS, REGRESSION
 from studies import SETTINGS, keep, made
 

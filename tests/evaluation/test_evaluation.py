@@ -16,10 +16,10 @@ from partita.algorithms.fedper import fedper
 from partita.core.objectives import Measures, classification
 from partita.errors import PartitaError
 from partita.evaluation.scores import QUANTILES, Record, quantile, summarize
+from partita.experiment.result import Result
+from partita.experiment.simulate import simulate
 from partita.runs.gains import Beside, gains_over
 from partita.runs.stored import StoredRun
-from partita.simulation.result import Result
-from partita.simulation.simulate import simulate
 from studies import stored
 from toys import small_federation, small_network
 

@@ -13,10 +13,10 @@ from partita.evaluation.gains import Gain, by_rank, gain
 from partita.evaluation.metric import Metric
 from partita.evaluation.scores import Record
 from partita.evaluation.variants import Variant
+from partita.experiment.traffic import Traffic
 from partita.runs.gains import Beside, gains_over
 from partita.runs.stored import StoredRun
 from partita.runs.target import Spent, reached
-from partita.simulation.traffic import Traffic
 from studies import held, stored
 
 

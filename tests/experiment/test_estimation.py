@@ -8,11 +8,11 @@ from typer.testing import CliRunner
 from laws.methods import ALGORITHMS
 from partita.cli.main import app
 from partita.core.batching import Batching
-from partita.experiment.estimate import estimate
-from partita.experiment.files import make, read
-from partita.simulation.executor import executor_of
-from partita.simulation.experiment import Experiment
-from partita.simulation.simulate import run_stages
+from partita.experiment.executor import executor_of
+from partita.experiment.experiment import Experiment
+from partita.experiment.settings.estimate import estimate
+from partita.experiment.settings.files import make, read
+from partita.experiment.simulate import run_stages
 from toys import small_federation, small_network
 
 

@@ -19,14 +19,14 @@ from partita.core.optimizers import SGD, adam
 from partita.core.server import Server
 from partita.data.pool import Pool, pool
 from partita.errors import PartitaError
-from partita.experiment.files import DEFAULTS, make, read, trusted
+from partita.experiment.events import Event, OnEvent, RoundEnded, ignore
+from partita.experiment.executor import executor_of
+from partita.experiment.experiment import Experiment, Pretraining
+from partita.experiment.result import Result
+from partita.experiment.settings.files import DEFAULTS, make, read, trusted
+from partita.experiment.simulate import run_stages, simulate
 from partita.models.mlp import mlp
 from partita.servers.averaging import averaging
-from partita.simulation.events import Event, OnEvent, RoundEnded, ignore
-from partita.simulation.executor import executor_of
-from partita.simulation.experiment import Experiment, Pretraining
-from partita.simulation.result import Result
-from partita.simulation.simulate import run_stages, simulate
 from toys import small_federation
 
 DATA = small_federation((8, 6))

@@ -21,8 +21,8 @@ from torch import nn
 from partita import registry
 from partita.algorithms.fedper import fedper
 from partita.errors import PartitaError
-from partita.experiment import code
-from partita.experiment.fingerprint import fingerprint, same_code
+from partita.experiment.settings import code
+from partita.experiment.settings.fingerprint import fingerprint, same_code
 from toys import small_federation, small_network
 
 CELLS = count()
@@ -141,7 +141,7 @@ OBJECTS = """
 
 PRINTING = """
 import json, sys
-from partita.experiment.fingerprint import fingerprint
+from partita.experiment.settings.fingerprint import fingerprint
 print(json.dumps({name: fingerprint(thing) for name, thing in THINGS.items()}))
 """
 

@@ -16,12 +16,12 @@ from partita.core.batching import Batching
 from partita.data.federation import federate
 from partita.data.pool import Pool
 from partita.errors import PartitaError
-from partita.experiment.settings import arguments, build
+from partita.experiment.executors.inline import inline
+from partita.experiment.experiment import Experiment
+from partita.experiment.settings.settings import arguments, build
+from partita.experiment.simulate import run_stages
 from partita.models.logistic import logistic
 from partita.randomness import Moment
-from partita.simulation.executors.inline import inline
-from partita.simulation.experiment import Experiment
-from partita.simulation.simulate import run_stages
 
 NUMBERS = (-1, -0.5, 0, 1, 5, 10**30, 1e30, math.nan, math.inf, -math.inf)
 OTHERS: tuple[object, ...] = (True, "bogus", "", [], [1], [[0, 1]], {}, None)

@@ -9,11 +9,11 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import pytest
 
 from partita import registry
+from partita.core.signatures import Range
 from partita.errors import PartitaError
-from partita.experiment.files import make, read
-from partita.experiment.schema import properties, schema
-from partita.experiment.settings import named
-from partita.signatures import Range
+from partita.experiment.settings.files import make, read
+from partita.experiment.settings.schema import properties, schema
+from partita.experiment.settings.settings import named
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -172,7 +172,7 @@ def test_every_setting_is_explained(kind: registry.Kind) -> None:
     missing = [
         f"{name}.{key}" for name, known in made.items() for key, each in known.items() if not each.get("description")
     ]
-    assert not missing, "these have no line in experiment/meanings.py"
+    assert not missing, "these have no line in experiment/settings/meanings.py"
 
 
 def test_every_setting_of_an_experiment_is_explained() -> None:

@@ -19,11 +19,11 @@ from partita.core.task import Task
 from partita.data.federation import Federation
 from partita.data.splits.dirichlet import dirichlet
 from partita.errors import PartitaError
-from partita.experiment.files import trusted
-from partita.experiment.settings import build, convert
+from partita.experiment.settings.files import trusted
+from partita.experiment.settings.settings import build, convert
+from partita.experiment.tasks import Factory
 from partita.randomness import Moment
 from partita.servers.median import median
-from partita.simulation.tasks import Factory
 from toys import small_network
 
 NAMES = Task(small_network()).network

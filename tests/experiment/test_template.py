@@ -10,11 +10,11 @@ import pytest
 
 from partita import registry
 from partita.data.federation import federate
-from partita.experiment.description import describe_experiment, plain
-from partita.experiment.files import make, read
-from partita.experiment.settings import arguments, named
-from partita.experiment.template import template
-from partita.simulation.experiment import Experiment
+from partita.experiment.experiment import Experiment
+from partita.experiment.settings.description import describe_experiment, plain
+from partita.experiment.settings.files import make, read
+from partita.experiment.settings.settings import arguments, named
+from partita.experiment.settings.template import template
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from partita.experiment.samplers import Fraction
 from partita.randomness import Moment, generator
-from partita.simulation.samplers import Fraction
 from toys import small_federation, small_network
 
 SEED, PARTICIPATION, BATCH, ROUNDS, RATE = 5, 0.5, 3, 3, 0.1

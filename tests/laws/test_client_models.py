@@ -12,10 +12,10 @@ from partita.core.batching import Batching
 from partita.core.optimizers import SGD
 from partita.evaluation.onboarding import Onboarding, answers, donors_of, onboard
 from partita.evaluation.population import ClientModels
+from partita.experiment.simulate import simulate
 from partita.randomness import seeded
 from partita.serving.export import export_models
 from partita.serving.together import obstacle, together
-from partita.simulation.simulate import simulate
 from toys import small_federation, small_network
 
 BATCHING = Batching(size=3)

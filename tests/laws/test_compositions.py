@@ -14,8 +14,8 @@ from partita.core.algorithm import Algorithm
 from partita.core.batching import Batching
 from partita.core.optimizers import SGD
 from partita.errors import DegenerateWarning, PartitaError
-from partita.simulation.result import Result
-from partita.simulation.simulate import simulate
+from partita.experiment.result import Result
+from partita.experiment.simulate import simulate
 from toys import small_federation, small_network
 
 NAMES = registry.names("algorithms")

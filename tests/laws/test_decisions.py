@@ -22,16 +22,16 @@ from partita.core.server import Update
 from partita.data.federation import Federation
 from partita.data.split import Role
 from partita.errors import PartitaError
-from partita.experiment.describe import describe
+from partita.experiment.executors.inline import inline
+from partita.experiment.experiment import Options
+from partita.experiment.result import Result
+from partita.experiment.rounds import Checkpoint, rounds as rounds_of
+from partita.experiment.settings.describe import describe
+from partita.experiment.setup import Setup
+from partita.experiment.simulate import experiment_of, simulate
 from partita.randomness import Moment
 from partita.servers.averaging import averaging
 from partita.servers.median import median
-from partita.simulation.executors.inline import inline
-from partita.simulation.experiment import Options
-from partita.simulation.result import Result
-from partita.simulation.rounds import Checkpoint, rounds as rounds_of
-from partita.simulation.setup import Setup
-from partita.simulation.simulate import experiment_of, simulate
 from partita.tensors import Tensors
 from toys import Scalars, half_squared_error, repeated, small_federation, small_network, squared_error_measure
 

@@ -37,11 +37,11 @@ from partita.evaluation.analyses.guard import guard
 from partita.evaluation.analyses.similarity import similarity
 from partita.evaluation.analyses.without_head import without_head
 from partita.evaluation.analysis import Analysis
+from partita.experiment import experiment, setup
+from partita.experiment.population import population_at
+from partita.experiment.result import Result
+from partita.experiment.simulate import simulate
 from partita.randomness import derive, seeded
-from partita.simulation import experiment, setup
-from partita.simulation.population import population_at
-from partita.simulation.result import Result
-from partita.simulation.simulate import simulate
 from toys import small_federation, small_network
 
 ATEN = torch.ops.aten

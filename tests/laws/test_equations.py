@@ -24,11 +24,11 @@ from partita.core.algorithm import Algorithm, with_server
 from partita.core.batching import Batching
 from partita.core.optimizers import SGD, adam
 from partita.core.selectors import last_blocks
+from partita.experiment.result import Result
+from partita.experiment.samplers import Fraction
+from partita.experiment.simulate import simulate
 from partita.randomness import Moment, generator
 from partita.servers.averaging import averaging
-from partita.simulation.result import Result
-from partita.simulation.samplers import Fraction
-from partita.simulation.simulate import simulate
 from toys import small_federation
 
 SEED, ROUNDS, BATCH, RATE = 11, 3, 4, 0.2

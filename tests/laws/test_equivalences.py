@@ -38,11 +38,11 @@ from partita.core.server import Update
 from partita.engine.reference import run_phase
 from partita.errors import DegenerateWarning
 from partita.evaluation.variants import Variant
+from partita.experiment.result import Result
+from partita.experiment.samplers import Fraction
+from partita.experiment.simulate import simulate
 from partita.randomness import Moment
 from partita.servers.averaging import averaging
-from partita.simulation.result import Result
-from partita.simulation.samplers import Fraction
-from partita.simulation.simulate import simulate
 from partita.tensors import Tensors, only, under
 from toys import small_federation, small_network
 

@@ -16,10 +16,10 @@ from partita.core.client import Client
 from partita.core.optimizers import SGD
 from partita.core.selectors import last_blocks
 from partita.errors import PartitaError
+from partita.experiment.result import Result
+from partita.experiment.samplers import Fraction
+from partita.experiment.simulate import simulate
 from partita.randomness import Moment
-from partita.simulation.result import Result
-from partita.simulation.samplers import Fraction
-from partita.simulation.simulate import simulate
 from partita.tensors import Tensors
 from toys import small_federation, small_network
 

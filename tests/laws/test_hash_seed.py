@@ -20,8 +20,8 @@ from partita.core.client import Client
 from partita.core.optimizers import SGD
 from partita.core.samples import Samples
 from partita.engine.reference import run_phase
+from partita.experiment.simulate import simulate
 from partita.randomness import Moment
-from partita.simulation.simulate import simulate
 from toys import small_federation, small_network
 
 DOUBLE = small_federation((6, 5, 7))

@@ -44,11 +44,11 @@ from partita.data.text import text_pool
 from partita.engine.reference import run_phase
 from partita.errors import DegenerateWarning
 from partita.evaluation.scores import summarize
+from partita.experiment.result import Result
+from partita.experiment.samplers import Fraction
+from partita.experiment.simulate import simulate
 from partita.randomness import Moment
 from partita.servers.averaging import averaging
-from partita.simulation.result import Result
-from partita.simulation.samplers import Fraction
-from partita.simulation.simulate import simulate
 from partita.tensors import Tensors
 from toys import scalar_client, scalar_task, small_federation, small_network
 

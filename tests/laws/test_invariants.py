@@ -38,10 +38,10 @@ from partita.core.server import Update, Weights, pseudo_gradient
 from partita.core.task import Task
 from partita.engine.reference import run_phase
 from partita.evaluation.measurement import measure
+from partita.experiment.samplers import Fraction
+from partita.experiment.simulate import simulate
 from partita.randomness import Moment
 from partita.servers.averaging import averaging
-from partita.simulation.samplers import Fraction
-from partita.simulation.simulate import simulate
 from partita.tensors import Tensors, only, prefixed, under
 from toys import small_federation, small_network
 

@@ -32,10 +32,10 @@ from partita.core.task import Task
 from partita.data.federation import Federation
 from partita.engine.reference import run_phase
 from partita.evaluation.measurement import measure
+from partita.experiment.result import Result
+from partita.experiment.samplers import Fraction
+from partita.experiment.simulate import simulate
 from partita.randomness import Moment
-from partita.simulation.result import Result
-from partita.simulation.samplers import Fraction
-from partita.simulation.simulate import simulate
 from partita.tensors import Tensors, network_name
 from toys import small_federation, small_network
 

@@ -13,8 +13,8 @@ from partita.core.batching import Batching
 from partita.core.samples import Samples
 from partita.data.federation import Federation
 from partita.errors import DivergedError
-from partita.simulation.result import Result
-from partita.simulation.simulate import simulate
+from partita.experiment.result import Result
+from partita.experiment.simulate import simulate
 from toys import small_federation, small_network
 
 SICK = 1

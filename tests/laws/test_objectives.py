@@ -26,7 +26,7 @@ from partita.core.algorithm import Algorithm, personalize
 from partita.core.batching import Batching
 from partita.core.optimizers import SGD
 from partita.engine.reference import run_phase
-from partita.simulation.simulate import simulate
+from partita.experiment.simulate import simulate
 from toys import scalar_client, scalar_task, small_network
 
 PLAIN = SGD(RATE)

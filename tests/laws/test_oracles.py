@@ -33,11 +33,11 @@ from partita.core.optimizers import SGD, adam
 from partita.core.schedules import DECAY
 from partita.core.selectors import WEIGHTS, last_blocks, where
 from partita.engine.reference import run_phase
+from partita.experiment.result import Result
+from partita.experiment.samplers import Fraction
+from partita.experiment.simulate import simulate
 from partita.randomness import Moment, generator
 from partita.servers.averaging import averaging
-from partita.simulation.result import Result
-from partita.simulation.samplers import Fraction
-from partita.simulation.simulate import simulate
 from toys import small_federation, small_network
 
 SEED, PARTICIPATION, BATCH = 3, 0.6, 4

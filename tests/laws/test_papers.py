@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from partita.experiment.files import make, read
-from partita.simulation.executor import executor_of
-from partita.simulation.simulate import run_stages
+from partita.experiment.executor import executor_of
+from partita.experiment.settings.files import make, read
+from partita.experiment.simulate import run_stages
 from repetition import repeated
 
 EXPERIMENTS = Path(__file__).resolve().parents[2] / "examples" / "experiments"

@@ -15,10 +15,10 @@ from partita.algorithms.fedavg import fedavg
 from partita.core.algorithm import Algorithm, with_server
 from partita.core.batching import Batching
 from partita.core.optimizers import OPTIMIZERS
+from partita.core.signatures import FINITE, ranges
 from partita.errors import DegenerateWarning, PartitaError
+from partita.experiment.simulate import simulate
 from partita.servers.averaging import averaging
-from partita.signatures import FINITE, ranges
-from partita.simulation.simulate import simulate
 from toys import small_federation, small_network
 
 VALUES = (-1, -0.5, 0, 1, 5, 10**30, 1e30, math.nan, math.inf, -math.inf)

@@ -18,8 +18,8 @@ from partita.core.algorithm import Algorithm, with_server
 from partita.core.batching import Batching
 from partita.core.optimizers import SGD, Optimizer, adagrad, adam, yogi
 from partita.core.selectors import last_blocks
+from partita.experiment.simulate import simulate
 from partita.servers.averaging import averaging
-from partita.simulation.simulate import simulate
 from toys import small_network
 
 PLAIN = SGD(RATE)

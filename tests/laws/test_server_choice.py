@@ -9,7 +9,7 @@ from partita.core.algorithm import with_server
 from partita.core.batching import Batching
 from partita.core.server import Aggregation
 from partita.errors import PartitaError
-from partita.simulation.simulate import simulate
+from partita.experiment.simulate import simulate
 from toys import small_federation, small_network
 
 METHODS = {name: brief(registry.get("algorithms", name)()) for name in registry.names("algorithms")}

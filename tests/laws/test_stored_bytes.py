@@ -15,10 +15,10 @@ import pytest
 from laws.methods import ALGORITHMS
 from partita.core.batching import Batching
 from partita.core.samples import Samples
+from partita.experiment.events import Event, RoundEnded
+from partita.experiment.experiment import Experiment
 from partita.runs.database import DATABASE
 from partita.runs.reuse import session_for
-from partita.simulation.events import Event, RoundEnded
-from partita.simulation.experiment import Experiment
 from repetition import repeated
 from toys import small_federation, small_network
 

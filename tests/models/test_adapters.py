@@ -18,13 +18,13 @@ from partita.core.optimizers import SGD
 from partita.core.selectors import BODY, HEAD, Selector, group, last_blocks, matches, of_type, where
 from partita.core.task import Task
 from partita.errors import PartitaError
+from partita.experiment.simulate import simulate
 from partita.models import _adapters as adapters
 from partita.models._adapters import Bottleneck, ConvAdapter, with_adapters
 from partita.models.cnn4 import cnn4
 from partita.models.har_convnet import har_convnet
 from partita.models.mlp import mlp
 from partita.models.resnet10 import resnet10
-from partita.simulation.simulate import simulate
 from toys import small_federation, small_network
 
 

@@ -12,9 +12,9 @@ from partita.core.task import Task
 from partita.data.federation import Federation, federate
 from partita.data.pool import pool
 from partita.data.splits.iid import iid
-from partita.experiment.describe import describe
+from partita.experiment.settings.describe import describe
+from partita.experiment.simulate import simulate
 from partita.models._logits import Logits
-from partita.simulation.simulate import simulate
 
 transformers = pytest.importorskip("transformers", reason="needs the extra hf", exc_type=ImportError)
 peft = pytest.importorskip("peft", reason="needs the extra hf", exc_type=ImportError)

@@ -26,7 +26,9 @@ from partita.core.selectors import Selector, group, last_blocks, last_tensors, m
 from partita.core.task import Task
 from partita.data.federation import Federation
 from partita.errors import PartitaError
-from partita.experiment.settings import convert
+from partita.experiment.settings.settings import convert
+from partita.experiment.simulate import simulate
+from partita.experiment.tasks import Factory
 from partita.models._adapters import ConvAdapter
 from partita.models._resnet import ResNet
 from partita.models.additive import Additive, additive
@@ -41,8 +43,6 @@ from partita.models.resnet18 import resnet18
 from partita.models.resnet18_gn import resnet18_gn
 from partita.models.split_input import SplitInput, split_input
 from partita.models.word_transformer import word_transformer
-from partita.simulation.simulate import simulate
-from partita.simulation.tasks import Factory
 from partita.tensors import Tensors
 
 CIFAR, EMNIST, LANDMARKS = (3, 32, 32), (1, 28, 28), (3, 224, 224)

@@ -76,7 +76,7 @@ def test_no_file_is_long(name: str) -> None:
 @pytest.mark.parametrize(
     ("file", "name"),
     [
-        ("simulation/rounds.py", "rounds"),
+        ("experiment/rounds.py", "rounds"),
         ("core/optimizers.py", "SGD"),
         ("runs/store.py", "Store"),
         ("algorithms/fedper.py", "fedper"),
@@ -84,7 +84,7 @@ def test_no_file_is_long(name: str) -> None:
         ("data/sources/digits.py", "digits"),
         ("data/splits/dirichlet.py", "dirichlet"),
         ("models/mlp.py", "mlp"),
-        ("simulation/executors/inline.py", "inline"),
+        ("experiment/executors/inline.py", "inline"),
         ("evaluation/analyses/similarity.py", "similarity"),
         ("report/sections/cost.py", "cost"),
     ],

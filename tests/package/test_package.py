@@ -22,16 +22,14 @@ ROOT = Path(partita.__file__).parent
 
 # From the ground up: a module imports from rooms of the lines above, or from its own room.
 LEVELS = (
-    "errors randomness tensors formatting parsing extras registry signatures",
+    "errors randomness tensors formatting parsing extras registry",
     "core",
     "algorithms servers models data",
     "engine",
     "evaluation",
-    "prediction",
-    "simulation",
     "experiment",
     "runs",
-    "deploy report serving trackers",
+    "deploy report serving",
     "api web",
     "recipes",
     "cli",

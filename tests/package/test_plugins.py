@@ -16,8 +16,8 @@ from partita.algorithms.fedavg import fedavg
 from partita.cli.main import app
 from partita.core.algorithm import Algorithm
 from partita.errors import PartitaError
-from partita.simulation.result import Result
-from partita.simulation.simulate import simulate
+from partita.experiment.result import Result
+from partita.experiment.simulate import simulate
 from toys import small_federation, small_network
 
 pytestmark = pytest.mark.usefixtures("own_folder")

@@ -17,8 +17,8 @@ from partita import registry
 from partita.data.clients import from_clients
 from partita.data.federation import federate
 from partita.errors import PartitaError
-from partita.experiment.files import make
-from partita.experiment.settings import arguments
+from partita.experiment.settings.files import make
+from partita.experiment.settings.settings import arguments
 from partita.recipes.judge import judge_claims, judge_numbers
 from partita.recipes.learned import TEXT, learned
 from partita.recipes.page import PICTURES, drawn_pictures, page
@@ -53,6 +53,8 @@ HEAD = 'title = "t"\npaper = "flayer"\nshows = "Table 1"\nprotocol = "published"
         (HEAD + '[runs.b]\n[[numbers]]\nname = "a"\nrun = "b"\npublished = 1.0', "where it stands"),
         (HEAD + '[[claims]]\nid = "F1"\nstatement = "s"\nhigher = ["a"]\nlower = ["b"]', "Unknown number 'a'"),
         (HEAD + '[[claims]]\nid = "F1"\nstatement = "s"', "needs numbers .* or a reason"),
+        (HEAD + '[[claims]]\nid = "Fan"\nstatement = "s"\nuntested = "why"', "Claim id 'Fan': .* such as F1"),
+        (HEAD + '[[claims]]\nid = ""\nstatement = "s"\nuntested = "why"', "Claim id ''"),
         (HEAD + '[[pictures]]\nname = "p"\nshows = "s"\ndrawing = "curves"\nof = ["a"]', "Unknown run 'a'"),
         (
             HEAD + '[[pictures]]\nname = "p"\nshows = "s"\ndrawing = "curve"\nof = []',

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from partita.api.seeds import compare
-from partita.experiment.files import make
+from partita.experiment.settings.files import make
 from partita.report.report import report
 from partita.report.study import study
 from partita.report.tables import comparison_text

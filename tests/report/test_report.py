@@ -14,6 +14,7 @@ from browser import Browser
 from partita.cli.main import main
 from partita.errors import PartitaError
 from partita.evaluation.metric import Metric
+from partita.experiment.events import Event
 from partita.formatting import MINUS, signed
 from partita.report.charts.histogram import bins
 from partita.report.charts.lines import APART, apart
@@ -27,7 +28,6 @@ from partita.report.study import study
 from partita.runs.session import Session
 from partita.runs.stored import read_run
 from partita.runs.target import Spent, reached, spent
-from partita.simulation.events import Event
 from studies import SETTINGS, experiment_of, made, make_runs, write_run
 
 SECTIONS = [

@@ -15,16 +15,16 @@ import torch
 from torch import Tensor, nn
 
 from partita.data.pool import Pool, pool
-from partita.experiment.files import make, trusted
+from partita.experiment.events import Event, OnEvent, RoundEnded, ignore
+from partita.experiment.executors.inline import inline
+from partita.experiment.experiment import Experiment
+from partita.experiment.result import Result
+from partita.experiment.settings.files import make, trusted
+from partita.experiment.simulate import run_stages
 from partita.runs.database import DATABASE
 from partita.runs.record import RunRecord
 from partita.runs.session import Session
 from partita.runs.store import Store
-from partita.simulation.events import Event, OnEvent, RoundEnded, ignore
-from partita.simulation.executors.inline import inline
-from partita.simulation.experiment import Experiment
-from partita.simulation.result import Result
-from partita.simulation.simulate import run_stages
 from partita.tensors import Tensors
 
 FORK = multiprocessing.get_context("fork")

@@ -24,9 +24,13 @@ from partita.core.selectors import HEAD, WEIGHTS
 from partita.errors import PartitaError
 from partita.evaluation.gains import gain
 from partita.evaluation.metric import Metric
-from partita.experiment.description import optimizer_settings
-from partita.experiment.files import make
-from partita.experiment.settings import convert
+from partita.experiment.events import Event, OnEvent, RoundEnded, Waiting, ignore
+from partita.experiment.executors.inline import inline
+from partita.experiment.experiment import Experiment
+from partita.experiment.settings.description import optimizer_settings
+from partita.experiment.settings.files import make
+from partita.experiment.settings.settings import convert
+from partita.experiment.simulate import run_stages
 from partita.report.conclusion import conclusions
 from partita.report.report import report
 from partita.report.study import study
@@ -41,10 +45,6 @@ from partita.runs.session import Session
 from partita.runs.store import Store
 from partita.runs.stored import read_run
 from partita.runs.tuning import Tried, best, tried_rates
-from partita.simulation.events import Event, OnEvent, RoundEnded, Waiting, ignore
-from partita.simulation.executors.inline import inline
-from partita.simulation.experiment import Experiment
-from partita.simulation.simulate import run_stages
 from runs.kept import record_of, rounds_told, start, stop_after
 from studies import write_run
 

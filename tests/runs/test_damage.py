@@ -23,6 +23,7 @@ from partita.cli.main import app
 from partita.data.manifests import fingerprint
 from partita.errors import PartitaError
 from partita.evaluation.scores import Record
+from partita.experiment.events import Event, RoundEnded
 from partita.runs import database
 from partita.runs.blobs import checksum
 from partita.runs.database import DATABASE, lock
@@ -31,7 +32,6 @@ from partita.runs.session import Session
 from partita.runs.store import Commit, Store
 from partita.runs.stored import read_run
 from partita.runs.verify import verify
-from partita.simulation.events import Event, RoundEnded
 from runs import kept
 from runs.kept import (
     SETTINGS,

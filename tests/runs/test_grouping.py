@@ -6,7 +6,7 @@ import pytest
 
 from partita.errors import PartitaError
 from partita.evaluation.scores import Record
-from partita.experiment.flat import PYTHON
+from partita.experiment.settings.flat import PYTHON
 from partita.runs.grouping import grouped
 from partita.runs.scores import scores_of
 from partita.runs.stored import StoredRun

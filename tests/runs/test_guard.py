@@ -23,6 +23,7 @@ from partita.evaluation.analysis import Result
 from partita.evaluation.guard import EQUAL, PERSONAL_WEIGHTS, PRIOR, choose, mixture
 from partita.evaluation.metric import Metric
 from partita.evaluation.population import Population, apply_here
+from partita.experiment.setup import Setup
 from partita.randomness import Moment
 from partita.report.report import report
 from partita.report.study import study
@@ -34,7 +35,6 @@ from partita.runs.evaluate import analyse
 from partita.runs.folders import BESIDE
 from partita.runs.session import Session
 from partita.runs.stored import read_run
-from partita.simulation.setup import Setup
 from studies import made
 
 SETTINGS: dict[str, Any] = {

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from partita.errors import PartitaError
+from partita.experiment.events import Event, RoundEnded
 from partita.runs.database import DATABASE
 from partita.runs.session import Session
 from partita.runs.store import Store
-from partita.simulation.events import Event, RoundEnded
 from repetition import repeated
 from runs.kept import (
     DIGITS,

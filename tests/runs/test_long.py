@@ -11,13 +11,13 @@ from typer.testing import CliRunner
 from partita.cli.main import app
 from partita.evaluation.analysis import declared
 from partita.evaluation.scores import Record, summarize
+from partita.experiment.traffic import Traffic
 from partita.runs.as_json import write_json
 from partita.runs.completeness import AT_THE_END
 from partita.runs.database import DATABASE
 from partita.runs.session import Session
 from partita.runs.store import Commit, Store
 from partita.runs.stored import read_run
-from partita.simulation.traffic import Traffic
 from runs.kept import SETTINGS, start
 
 CLIENTS = 4

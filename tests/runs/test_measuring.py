@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from partita.evaluation.analyses.guard import guard
-from partita.experiment.files import make
+from partita.experiment.events import Analysed, Event
+from partita.experiment.settings.files import make
 from partita.runs.baselines import add_baselines
 from partita.runs.evaluate import analyse
 from partita.runs.session import Session
 from partita.runs.unfinished import unfinished
 from partita.runs.verify import verify
-from partita.simulation.events import Analysed, Event
 from runs.kept import forks
 
 SETTINGS: dict[str, Any] = {

@@ -17,10 +17,10 @@ from partita import SGD, digits, fedavg, fedbabu, federate, fedper, from_clients
 from partita.core.batching import Batching
 from partita.data.federation import Federation
 from partita.evaluation.intervals import paired_shares
+from partita.experiment.simulate import simulate
 from partita.report.study import study
 from partita.runs.database import DATABASE
 from partita.runs.stored import read_run
-from partita.simulation.simulate import simulate
 from toys import small_federation, small_network
 
 OPTIONS: dict[str, Any] = {"rounds": 3, "batching": Batching(4), "baselines": "quick", "on": "inline"}

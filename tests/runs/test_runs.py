@@ -20,7 +20,10 @@ from partita.data.split import ROLES
 from partita.data.splits.manifest import manifest as manifest_split
 from partita.errors import DivergedError
 from partita.evaluation.analyses import labels as labels_of_clients
-from partita.experiment.description import describe_experiment
+from partita.experiment.events import Event, RoundEnded
+from partita.experiment.jobs import ClientResult, Evaluate, Job, Train
+from partita.experiment.settings.description import describe_experiment
+from partita.experiment.setup import Setup
 from partita.runs import session as sessions
 from partita.runs.blobs import checksum, pack, unpack
 from partita.runs.database import DATABASE
@@ -29,9 +32,6 @@ from partita.runs.record import FORMAT
 from partita.runs.session import MEMORY
 from partita.runs.store import SERVER, Store
 from partita.runs.stored import read_run
-from partita.simulation.events import Event, RoundEnded
-from partita.simulation.jobs import ClientResult, Evaluate, Job, Train
-from partita.simulation.setup import Setup
 from runs.kept import (
     METHODS,
     SETTINGS,

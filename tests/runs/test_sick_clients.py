@@ -19,8 +19,8 @@ from partita.core.batching import Batching
 from partita.core.client import Client
 from partita.core.samples import Samples
 from partita.data.federation import Federation
-from partita.simulation.left_out import LeftOut, in_a_row, left_out_text
-from partita.simulation.simulate import simulate
+from partita.experiment.left_out import LeftOut, in_a_row, left_out_text
+from partita.experiment.simulate import simulate
 from partita.tensors import Tensors
 from toys import exploding, small_federation, small_network
 

@@ -12,13 +12,13 @@ from hypothesis import HealthCheck, given, settings as examples, strategies as s
 
 from partita.errors import PartitaError
 from partita.evaluation.scores import Record
+from partita.experiment.traffic import Traffic
 from partita.runs import blobs
 from partita.runs.database import DATABASE
 from partita.runs.record import RunRecord
 from partita.runs.states import States
 from partita.runs.store import Commit, Store
 from partita.runs.verify import verify
-from partita.simulation.traffic import Traffic
 from partita.tensors import Tensors
 from runs.kept import same_tensors
 

@@ -20,12 +20,12 @@ from partita.evaluation.measurement import measure
 from partita.evaluation.population import Population
 from partita.evaluation.scores import Record
 from partita.evaluation.variants import Variant
+from partita.experiment.events import Analysed, Event, ignore
 from partita.runs.clients import stored_clients
 from partita.runs.evaluate import Evaluated, evaluate
 from partita.runs.session import Session
 from partita.runs.store import Store
 from partita.runs.stored import read_run
-from partita.simulation.events import Analysed, Event, ignore
 from runs import kept
 from runs.kept import METHODS, OWN_LABELS, REGRESSION, SETTINGS, simulated, start
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from partita.cli.main import app
 from partita.errors import PartitaError
-from partita.experiment.files import make, read
+from partita.experiment.settings.files import make, read
 from partita.runs.folders import new_folder
 from partita.runs.session import Session
 from partita.runs.store import Store

@@ -18,7 +18,7 @@ import partita
 from partita import PartitaError, fedavg, fedper, from_clients, load, load_exported, mlp, run
 from partita.api.kept import Run
 from partita.data.federation import Federation
-from partita.prediction.inputs import Words
+from partita.evaluation.prediction.inputs import Words
 from partita.serving.card_files import CARD
 from partita.serving.export import export_models
 from partita.serving.files import file_names

@@ -24,7 +24,7 @@ MINE = ("data.split=iid", "data.split.clients=3", "rounds=2", "evaluate_every=0"
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a run, models and questions."""
     from partita.api.run import keep
-    from partita.experiment.files import make, read
+    from partita.experiment.settings.files import make, read
     from partita.serving.export import export_models
     from partita.serving.loaded import load
 

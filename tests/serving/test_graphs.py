@@ -15,8 +15,8 @@ from models.test_huggingface import GROUPS, sentences, tiny
 from partita import SGD, fedper, fedsim, mlp, registry, run
 from partita.core.selectors import group
 from partita.core.task import Task
-from partita.prediction.inputs import Inputs, Type
-from partita.prediction.model import About, ClientModel
+from partita.evaluation.prediction.inputs import Inputs, Type
+from partita.evaluation.prediction.model import About, ClientModel
 from partita.serving.artefact import Artefact, load_exported
 from partita.serving.export import export_models
 from partita.serving.graphs import Format, write_graphs, write_onnx

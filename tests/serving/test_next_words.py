@@ -11,8 +11,8 @@ from cli.test_cli import Ask, ask  # noqa: F401  (a fixture)
 from partita import PartitaError, load, load_exported
 from partita.api.run import keep
 from partita.data.text import encode, tokenize
-from partita.experiment.files import make
-from partita.prediction.inputs import Words
+from partita.evaluation.prediction.inputs import Words
+from partita.experiment.settings.files import make
 from partita.serving.onboard import onboard
 from partita.serving.questions import Questions
 

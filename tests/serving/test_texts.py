@@ -23,7 +23,7 @@ ASKED = {"cheap pills": "spam", "lunch at noon": "ham", "money offer": "spam"}
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that learned to tell spam from ham, its models, and the same questions in every form."""
     from partita.api.run import keep
-    from partita.experiment.files import make, read
+    from partita.experiment.settings.files import make, read
     from partita.serving.export import export_models
 
     folder = tmp_path_factory.mktemp("texts")

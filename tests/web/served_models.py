@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from partita.experiment.files import make
+from partita.experiment.settings.files import make
 from partita.runs.complete import complete
 from partita.runs.session import Session
 from studies import SETTINGS

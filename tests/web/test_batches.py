@@ -15,11 +15,11 @@ from partita.algorithms.fedsim import fedsim
 from partita.core.algorithm import Algorithm
 from partita.core.selectors import where
 from partita.data.federation import Federation
-from partita.prediction.inputs import Inputs
-from partita.prediction.model import About, ClientModel
+from partita.evaluation.prediction.inputs import Inputs
+from partita.evaluation.prediction.model import About, ClientModel
+from partita.experiment.result import Result
+from partita.experiment.simulate import simulate
 from partita.serving.separation import Separation
-from partita.simulation.result import Result
-from partita.simulation.simulate import simulate
 from partita.web.batches import Inquiry, answers
 from partita.web.held import Held, Shared, held
 from partita.web.served import Served

@@ -9,7 +9,7 @@ import httpx
 import numpy as np
 import pytest
 
-from partita.experiment.files import make, read
+from partita.experiment.settings.files import make, read
 from partita.runs.session import Session
 from web.served_models import serving
 

@@ -13,9 +13,9 @@ from ..core.optimizers import SGD
 from ..core.phases import Phase
 from ..core.samples import Samples
 from ..core.selectors import NETWORK, below
+from ..core.signatures import Length, Rate, Share, configurable
 from ..core.views import PLAIN, View
 from ..errors import DegenerateWarning
-from ..signatures import Length, Rate, Share, configurable
 from ..tensors import Tensors, prefixed, under
 
 ALPHA = "apfl/alpha"

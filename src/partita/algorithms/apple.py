@@ -15,9 +15,9 @@ from ..core.optimizers import SGD
 from ..core.phases import Phase
 from ..core.selectors import NETWORK, below
 from ..core.server import Update, in_order
+from ..core.signatures import Length, Positive, Rate, Share, Strength, configurable
 from ..core.views import PLAIN, View
 from ..randomness import Moment, generator
-from ..signatures import Length, Positive, Rate, Share, Strength, configurable
 from ..tensors import Tensors, prefixed, under
 
 RELATIONS, PRIOR, SELF = "relations/all", "apple/prior", "apple/self"

@@ -8,9 +8,9 @@ from ..core.optimizers import SGD, Optimizer
 from ..core.penalties import Proximal
 from ..core.phases import Phase
 from ..core.selectors import NETWORK
+from ..core.signatures import Length, Strength, configurable
 from ..core.views import copy
 from ..errors import DegenerateWarning
-from ..signatures import Length, Strength, configurable
 from ..tensors import Tensors, prefixed
 
 PERSONAL = copy("personal/")

@@ -4,7 +4,7 @@ from ..core.algorithm import Algorithm
 from ..core.optimizers import SGD, Optimizer
 from ..core.penalties import Proximal
 from ..core.selectors import NETWORK
-from ..signatures import Length, Strength, configurable
+from ..core.signatures import Length, Strength, configurable
 from .fedavg import fedavg
 from .finetune import finetune
 

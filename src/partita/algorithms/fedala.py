@@ -13,8 +13,8 @@ from ..core.optimizers import SGD, Optimizer
 from ..core.phases import Phase
 from ..core.samples import Samples
 from ..core.selectors import NETWORK, Selector, below, last_tensors
+from ..core.signatures import Length, Positive, Range, Rate, Share, at_least, configurable
 from ..core.views import PLAIN, View
-from ..signatures import Length, Positive, Range, Rate, Share, at_least, configurable
 from ..tensors import Tensors, only, prefixed, under
 
 STARTED = "fedala/started"

@@ -17,9 +17,9 @@ from ..core.penalties import Proximal
 from ..core.phases import Phase
 from ..core.selectors import NETWORK
 from ..core.server import Update, in_order
+from ..core.signatures import Length, Strength, above, configurable
 from ..errors import DegenerateWarning
 from ..randomness import Moment
-from ..signatures import Length, Strength, above, configurable
 from ..tensors import Tensors, prefixed, under
 
 

@@ -4,7 +4,7 @@ from ..core.algorithm import Algorithm
 from ..core.optimizers import SGD, Optimizer
 from ..core.phases import Phase
 from ..core.selectors import NETWORK
-from ..signatures import Length, configurable
+from ..core.signatures import Length, configurable
 
 
 @configurable

@@ -8,7 +8,7 @@ from ..core.optimizers import SGD, Optimizer
 from ..core.phases import Phase
 from ..core.schedules import DECAY
 from ..core.selectors import BODY, HEAD, NETWORK, NOTHING, Selector, first_blocks
-from ..signatures import Length, Positive, Rate, configurable
+from ..core.signatures import Length, Positive, Rate, configurable
 
 
 @configurable

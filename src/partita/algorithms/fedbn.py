@@ -3,7 +3,7 @@
 from ..core.algorithm import Algorithm
 from ..core.optimizers import SGD
 from ..core.selectors import NORM
-from ..signatures import Length, configurable
+from ..core.signatures import Length, configurable
 from .fedsim import fedsim
 
 

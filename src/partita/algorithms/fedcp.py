@@ -10,9 +10,9 @@ from ..core.optimizers import SGD
 from ..core.phases import Phase
 from ..core.samples import Samples
 from ..core.selectors import BODY, HEAD, NETWORK, below
+from ..core.signatures import Length, Strength, configurable
 from ..core.views import PLAIN
 from ..randomness import seeded
-from ..signatures import Length, Strength, configurable
 from ..tensors import Tensors, prefixed, under
 
 BANDWIDTHS = (10.0, 15.0, 20.0, 50.0)

@@ -6,7 +6,7 @@ from ..core.algorithm import Algorithm
 from ..core.optimizers import SGD
 from ..core.phases import Phase
 from ..core.selectors import last_blocks
-from ..signatures import Count, Length, configurable
+from ..core.signatures import Count, Length, configurable
 from .fedsim import PersonalInit, fedsim
 
 

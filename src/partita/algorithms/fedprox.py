@@ -6,9 +6,9 @@ from dataclasses import replace
 from ..core.algorithm import Algorithm
 from ..core.penalties import Proximal, together
 from ..core.phases import Phase, Stage
+from ..core.signatures import Strength, configurable
 from ..core.views import PLAIN
 from ..errors import DegenerateWarning, PartitaError
-from ..signatures import Strength, configurable
 from .fedavg import fedavg
 
 

@@ -6,7 +6,7 @@ from ..core.algorithm import Algorithm
 from ..core.optimizers import SGD
 from ..core.phases import Phase
 from ..core.selectors import BODY, HEAD, NETWORK, WEIGHTS
-from ..signatures import Length, configurable
+from ..core.signatures import Length, configurable
 from .fedalt import fedalt
 
 

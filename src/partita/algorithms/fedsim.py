@@ -8,7 +8,7 @@ from ..core.optimizers import SGD
 from ..core.penalties import Proximal
 from ..core.phases import Phase
 from ..core.selectors import HEAD, NETWORK, NOTHING, Selector
-from ..signatures import Length, Strength, configurable
+from ..core.signatures import Length, Strength, configurable
 
 PersonalInit = Literal["common", "independent"]
 

@@ -7,7 +7,7 @@ from ..core.optimizers import SGD, Optimizer
 from ..core.penalties import Penalty
 from ..core.phases import Phase
 from ..core.selectors import NETWORK, Selector
-from ..signatures import Length, configurable
+from ..core.signatures import Length, configurable
 from .fedavg import fedavg
 
 

@@ -28,8 +28,8 @@ from ..core.optimizers import SGD
 from ..core.phases import Phase, Stage
 from ..core.schedules import Schedule
 from ..core.selectors import HEAD, Selector, below
+from ..core.signatures import Length, Rate, at_least, configurable
 from ..errors import PartitaError
-from ..signatures import Length, Rate, at_least, configurable
 from ..tensors import Tensors, network_name, only, prefixed, under
 from ._layerwise import Layerwise, official_factors, paper_factors
 from ._masks import largest_changes, official_changes

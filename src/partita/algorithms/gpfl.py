@@ -12,9 +12,9 @@ from ..core.optimizers import SGD
 from ..core.phases import Phase
 from ..core.samples import Samples
 from ..core.selectors import BODY, HEAD, NETWORK, below
+from ..core.signatures import Length, Strength, configurable
 from ..core.views import PLAIN
 from ..randomness import seeded
-from ..signatures import Length, Strength, configurable
 from ..tensors import Tensors
 
 EMBEDDING, GLOBAL, PERSONAL = "gpfl/embedding", "condition/global", "condition/personal"

@@ -3,7 +3,7 @@
 from ..core.algorithm import Algorithm
 from ..core.optimizers import SGD
 from ..core.selectors import NETWORK, last_blocks
-from ..signatures import Count, Length, configurable
+from ..core.signatures import Count, Length, configurable
 from .fedsim import fedsim
 
 

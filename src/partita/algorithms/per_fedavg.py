@@ -7,8 +7,8 @@ from ..core.gradients import Difference, HessianFree, Meta
 from ..core.optimizers import SGD, Optimizer
 from ..core.phases import Phase
 from ..core.selectors import NETWORK
+from ..core.signatures import Length, Rate, configurable
 from ..errors import DegenerateWarning
-from ..signatures import Length, Rate, configurable
 
 
 @configurable

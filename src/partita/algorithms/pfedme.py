@@ -10,8 +10,8 @@ from ..core.penalties import Proximal
 from ..core.phases import Phase
 from ..core.selectors import NETWORK, NOTHING
 from ..core.server import Aggregation
+from ..core.signatures import Length, Positive, Rate, Strength, above, configurable
 from ..errors import PartitaError
-from ..signatures import Length, Positive, Rate, Strength, above, configurable
 from ..tensors import Tensors, prefixed
 
 

@@ -15,8 +15,8 @@ from ..core.phases import Phase
 from ..core.samples import Samples
 from ..core.selectors import NETWORK, below
 from ..core.server import Aggregation, Mean, Update, weight_of
+from ..core.signatures import Length, Rate, configurable
 from ..randomness import Moment
-from ..signatures import Length, Rate, configurable
 from ..tensors import Tensors, only, under
 
 

@@ -8,7 +8,7 @@ from ..core.optimizers import SGD, Optimizer
 from ..core.phases import Phase
 from ..core.schedules import DECAY
 from ..core.selectors import BODY, Selector
-from ..signatures import Length, Share, configurable
+from ..core.signatures import Length, Share, configurable
 from ..tensors import Tensors, only
 from .fedavg import fedavg
 

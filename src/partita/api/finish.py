@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
+from ..experiment.events import Event
 from ..runs.complete import complete
 from ..runs.plan import planned
 from ..runs.session import Session
-from ..simulation.events import Event
-from ..trackers.tracking import tracking
+from ..runs.trackers.tracking import tracking
 
 
 def finish(session: Session, track: Sequence[str] = ()) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from ..data.download import cache_folder, data_folders
-from ..simulation.executors.processes import workers_of_machine
+from ..experiment.executors.processes import workers_of_machine
 
 State = Literal["ok", "note", "problem"]
 OLDEST = (3, 10)
@@ -59,9 +59,9 @@ def findings() -> Iterator[Finding]:
 
 def trial() -> Finding:
     """One round of FedPer on two clients in worker processes: what any run does."""
-    from ..experiment.files import make, read
-    from ..simulation.executor import executor_of
-    from ..simulation.simulate import run_stages
+    from ..experiment.executor import executor_of
+    from ..experiment.settings.files import make, read
+    from ..experiment.simulate import run_stages
 
     try:
         experiment = make(read(None, ["rounds=1", "data.split=iid", "data.split.clients=2"]))

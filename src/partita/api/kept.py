@@ -15,10 +15,13 @@ from ..evaluation.analyses.guard import guard
 from ..evaluation.analysis import Analysis, Result
 from ..evaluation.gains import Gain
 from ..evaluation.guard import PRIOR
+from ..evaluation.prediction.model import ClientModel
 from ..evaluation.scores import Summary
 from ..evaluation.variants import Variant
+from ..experiment.events import OnEvent, ignore
+from ..experiment.executor import Executor
+from ..experiment.experiment import Experiment
 from ..extras import optional
-from ..prediction.model import ClientModel
 from ..report import REPORT
 from ..report.report import write_report
 from ..runs.evaluate import Evaluated, evaluate
@@ -30,9 +33,6 @@ from ..runs.stored import StoredRun, read_run
 from ..serving.export import export_models
 from ..serving.graphs import Format
 from ..serving.loaded import LoadedRun, load
-from ..simulation.events import OnEvent, ignore
-from ..simulation.executor import Executor
-from ..simulation.experiment import Experiment
 from ..tensors import Tensors
 from .finish import finish
 

@@ -9,19 +9,19 @@ from torch import nn
 from typing_extensions import Unpack
 
 from ..core.algorithm import Algorithm
+from ..core.signatures import named_arguments
 from ..data.federation import Federation
 from ..data.pool import Pool
 from ..errors import PartitaError, warn
+from ..experiment.events import OnEvent, ignore
+from ..experiment.executor import Executor
+from ..experiment.experiment import Experiment, Options
+from ..experiment.simulate import experiment_of
+from ..experiment.tasks import Factory
 from ..runs.folders import BESIDE, BESIDE_SEEDS
 from ..runs.record import BaselinesPlace
 from ..runs.reuse import session_for
-from ..signatures import named_arguments
-from ..simulation.events import OnEvent, ignore
-from ..simulation.executor import Executor
-from ..simulation.experiment import Experiment, Options
-from ..simulation.simulate import experiment_of
-from ..simulation.tasks import Factory
-from ..trackers.tracking import need_trackers
+from ..runs.trackers.tracking import need_trackers
 from .finish import finish
 from .kept import Run, report_of
 from .seeds import Runs

@@ -12,12 +12,12 @@ from ..evaluation.guard import PRIOR
 from ..evaluation.scores import Summary
 from ..evaluation.seeds import Mean
 from ..evaluation.variants import Variant
+from ..experiment.events import OnEvent, ignore
 from ..report import REPORT
 from ..report.report import write_report
 from ..runs.evaluate import Evaluated
 from ..runs.gathering import gather
 from ..runs.scores import compare_stored
-from ..simulation.events import OnEvent, ignore
 from .kept import Run, as_table, rows_of
 
 

@@ -13,12 +13,12 @@ from ..errors import DivergedError, PartitaError
 from ..evaluation.figures import Table
 from ..evaluation.intervals import half_width
 from ..evaluation.metric import Metric
-from ..experiment.files import data_of, make, read, values_of
+from ..experiment.events import OnEvent, ignore
+from ..experiment.executor import Executor
+from ..experiment.experiment import Experiment
+from ..experiment.settings.files import data_of, make, read, values_of
 from ..formatting import NONE, amount
 from ..runs.reuse import folder_for
-from ..simulation.events import OnEvent, ignore
-from ..simulation.executor import Executor
-from ..simulation.experiment import Experiment
 from .run import keep_seeds
 from .seeds import Runs
 

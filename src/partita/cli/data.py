@@ -28,7 +28,7 @@ def data_show(name: DataName, overrides: Overrides = None, as_json: AsJson = Fal
     partita data show npz path=mine.npz
     """
     from ..data.distribution import facts_of
-    from ..experiment.settings import undivided
+    from ..experiment.settings.settings import undivided
 
     pool, _ = undivided(_data_settings(name, overrides), "data")
     facts = facts_of(pool)
@@ -55,7 +55,7 @@ def data_split(
     """
     from ..data import distribution, manifests
     from ..data.federation import federate
-    from ..experiment.settings import undivided
+    from ..experiment.settings.settings import undivided
 
     pool, division = undivided(_data_settings(name, overrides), "data")
     federation = federate(pool, **division)
@@ -72,6 +72,6 @@ def data_split(
 
 def _data_settings(name: str, overrides: list[str] | None) -> object:
     """Settings of data, whose keys need no `data.` prefix."""
-    from ..experiment.files import read
+    from ..experiment.settings.files import read
 
     return read(None, [f"data={name}", *(f"data.{override}" for override in overrides or [])])["data"]

@@ -4,14 +4,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..experiment.files import make
+from ..experiment.events import OnEvent, under
+from ..experiment.experiment import Experiment
+from ..experiment.settings.files import make
 from ..runs.complete import complete
 from ..runs.folders import BESIDE
 from ..runs.reuse import folder_for, session_for
 from ..runs.session import Session
 from ..runs.stored import StoredRun, read_run
-from ..simulation.events import OnEvent, under
-from ..simulation.experiment import Experiment
 
 RATE = {"name": "sgd", "lr": 0.3}
 """The rate that validation data choose for the baselines of the full demonstration; all methods use it."""

@@ -7,7 +7,7 @@ from . import terminal
 from .options import AsJson, ExperimentFile, Overrides, Trust, file_and_changes, use_one_thread
 
 if TYPE_CHECKING:
-    from ..experiment.estimate import Estimate
+    from ..experiment.settings.estimate import Estimate
 
 
 def estimate(
@@ -21,8 +21,8 @@ def estimate(
 
     partita estimate algorithm=fedrep model=mlp data=digits rounds=50
     """
-    from ..experiment.estimate import estimate as look_ahead
-    from ..experiment.files import make, read
+    from ..experiment.settings.estimate import estimate as look_ahead
+    from ..experiment.settings.files import make, read
 
     use_one_thread()
     found = look_ahead(make(read(*file_and_changes(experiment, overrides), trust=trust)))

@@ -79,8 +79,8 @@ def up(
     from ..deploy.deployment import Deployment, Trial
     from ..deploy.plan import Plan
     from ..deploy.server import Limits
-    from ..experiment.description import describe_experiment
-    from ..experiment.files import make, read
+    from ..experiment.settings.description import describe_experiment
+    from ..experiment.settings.files import make, read
 
     file, changes = file_and_changes(experiment, overrides)
     count = [] if nodes is None else [f"data.split.clients={nodes}"]

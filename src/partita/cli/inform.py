@@ -71,11 +71,11 @@ def describe(
     from .. import registry
     from ..core.algorithm import Algorithm
     from ..core.task import Task
-    from ..experiment.describe import describe as resolve
-    from ..experiment.files import read
-    from ..experiment.options import options_of, source_of
-    from ..experiment.settings import convert
-    from ..simulation.tasks import Factory
+    from ..experiment.settings.describe import describe as resolve
+    from ..experiment.settings.files import read
+    from ..experiment.settings.options import options_of, source_of
+    from ..experiment.settings.settings import convert
+    from ..experiment.tasks import Factory
 
     method = registry.get("algorithms", registry.Trusted(algorithm))
     known = options_of(method)

@@ -35,7 +35,7 @@ def plan(
     Example: partita federate plan experiment.toml rounds=20 --sites anna,ben,cleo --output plan.json
     """
     from ..deploy.plan import Plan
-    from ..experiment.files import make, read
+    from ..experiment.settings.files import make, read
 
     file, changes = file_and_changes(experiment, overrides)
     names = [name.strip() for name in sites.split(",")] if sites else None

@@ -12,7 +12,7 @@ from .options import interruptible
 from .report import try_report
 
 if TYPE_CHECKING:
-    from ..simulation.events import OnEvent
+    from ..experiment.events import OnEvent
 
 
 @contextmanager

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def print_run(run: "StoredRun", *, oracle: bool = False, notes: bool = True) -> None:
     """Print a run: experiment, progress and scores; with `oracle` also the round that is best on test data."""
-    from ..simulation.left_out import left_out_text
+    from ..experiment.left_out import left_out_text
 
     record = run.record
     say((record.label, "bold"), f", {amount(record.clients, 'client')} of {record.data}: {record.status}")

@@ -32,8 +32,8 @@ from .results import print_runs
 from .show import print_kept
 
 if TYPE_CHECKING:
-    from ..simulation.events import Event
-    from ..simulation.experiment import Experiment
+    from ..experiment.events import Event
+    from ..experiment.experiment import Experiment
 
 
 class BaselineChoice(str, Enum):
@@ -112,7 +112,7 @@ def run(
     executor, trackers = executor_text(on, workers), track or []
     with terminal.busy("Reading the data and building the network", show=not as_json):
         from ..api.run import Baselines, keep, keep_seeds
-        from ..experiment.files import make, read
+        from ..experiment.settings.files import make, read
         from ..runs.as_json import write_json_list
         from ..runs.folders import BESIDE, need_new
 
@@ -215,7 +215,7 @@ def _run_unkept(experiment: "Experiment", track: list[str], on: str | None, as_j
     """Run in a temporary folder, so that the result is read and shown in the same way as a kept one."""
     from ..api.kept import Run
     from ..runs.session import Session
-    from ..trackers.tracking import tracking
+    from ..runs.trackers.tracking import tracking
 
     with (
         TemporaryDirectory() as place,

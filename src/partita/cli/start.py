@@ -57,7 +57,7 @@ def new(
 
     partita new ratings.toml -a fedalt -m recommender -d movielens
     """
-    from ..experiment.template import template
+    from ..experiment.settings.template import template
 
     text = template(algorithm, model, data, split=split, server=server, file=str(file))
     _write_new(file, text)
@@ -76,7 +76,7 @@ def schema(
 
     Example: partita schema --output partita.schema.json
     """
-    from ..experiment.schema import schema as made
+    from ..experiment.settings.schema import schema as made
 
     text = json.dumps(made(), indent=1)
     if output is None:

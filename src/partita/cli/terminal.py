@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ..evaluation.figures import Table
     from ..evaluation.partition import Partition
     from ..evaluation.scores import Summary
-    from ..experiment.options import Option
-    from ..simulation.events import Event, OnEvent, RoundEnded
+    from ..experiment.events import Event, OnEvent, RoundEnded
+    from ..experiment.settings.options import Option
 
 MOST_CLIENTS = 40
 UNLIMITED = 10_000
@@ -90,7 +90,7 @@ class _Bars:
         self._advance("all rounds", self._done, max(self._ahead, self._done), None)
 
     def __call__(self, event: "Event") -> None:
-        from ..simulation.events import Analysed, Planned, RoundEnded
+        from ..experiment.events import Analysed, Planned, RoundEnded
 
         if isinstance(event, Planned):
             _tell_event(event)
@@ -118,7 +118,7 @@ class _Bars:
 
 
 def _tell_event(event: "Event") -> None:
-    from ..simulation.events import Analysed, Planned, RoundEnded
+    from ..experiment.events import Analysed, Planned, RoundEnded
 
     if isinstance(event, Planned):
         for note in event.notes:
@@ -142,7 +142,7 @@ def _tell_event(event: "Event") -> None:
 
 
 def _tell_left_out(event: "RoundEnded") -> None:
-    from ..simulation.left_out import NAMED_AFTER, newly_named
+    from ..experiment.left_out import NAMED_AFTER, newly_named
 
     if event.left_out:
         tell(f"{event.stage}: round {event.round}: {amount(len(event.left_out), 'client')} left out", "yellow", "Note")

@@ -8,13 +8,13 @@ from torch import Tensor
 
 from ..errors import PartitaError
 from ..randomness import Moment
-from ..signatures import Share, check_fields
 from ..tensors import Tensors, network_name, only
 from .client import Client
 from .network import Network
 from .phases import Phase, Stage
 from .selectors import DECIDED, MARK, NETWORK, Selector
 from .server import Aggregation, Server, Update, in_order
+from .signatures import Share, check_fields
 from .task import Task
 from .views import PLAIN, View
 

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from ..randomness import generator
-from ..signatures import Positive, check_fields, named_fields
 from .samples import Samples
+from .signatures import Positive, check_fields, named_fields
 
 
 @named_fields

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Protocol
 
-from ..signatures import Positive, Rate, Strength, above, check_fields
 from ..tensors import Tensors, only, prefixed
 from .samples import Samples
+from .signatures import Positive, Rate, Strength, above, check_fields
 
 Difference = Annotated[float, above(0)]
 """How far from a point gradients are taken, to estimate how they change there."""

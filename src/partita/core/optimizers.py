@@ -12,11 +12,11 @@ from torch import Tensor
 
 from ..errors import PartitaError
 from ..randomness import Moment
-from ..signatures import Momentum, Rate, Strength, above, check_fields, checked, named_fields
 from ..tensors import Tensors, prefixed
 from .network import Network
 from .schedules import CONSTANT, Schedule
 from .selectors import EVERYTHING, Selector
+from .signatures import Momentum, Rate, Strength, above, check_fields, checked, named_fields
 
 Key = TypeVar("Key")
 Epsilon = Annotated[float, above(0)]

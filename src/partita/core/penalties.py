@@ -7,10 +7,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ..signatures import Strength, check_fields
 from ..tensors import Tensors, network_name
 from .client import Client
 from .selectors import EVERYTHING, Selector
+from .signatures import Strength, check_fields
 
 Penalty = Callable[[Tensors, Client], Tensor]
 

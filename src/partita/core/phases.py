@@ -7,7 +7,6 @@ from itertools import count, islice
 from torch import Tensor
 
 from ..randomness import Moment
-from ..signatures import Length, check_fields
 from ..tensors import Tensors, network_name
 from .client import Client
 from .gradients import PLAIN_GRADIENT, Estimator
@@ -16,6 +15,7 @@ from .optimizers import Optimizer
 from .penalties import Penalty
 from .samples import Samples
 from .selectors import Selector
+from .signatures import Length, check_fields
 from .views import PLAIN, View
 
 Objective = Callable[[Tensors, Samples, Client], Tensor]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from ..errors import PartitaError, unknown
 from ..randomness import Moment
-from ..signatures import Share, at_least, checked
+from .signatures import Share, at_least, checked
 
 
 @dataclass(frozen=True)

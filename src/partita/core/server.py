@@ -13,10 +13,10 @@ from torch import Tensor
 
 from ..errors import DivergedError, PartitaError
 from ..randomness import Moment
-from ..signatures import Range, check_fields
 from ..tensors import Tensors, network_name, prefixed, under
 from .network import Network
 from .optimizers import SGD, Optimizer
+from .signatures import Range, check_fields
 
 PRIVATE = "server/"
 PART = 1 << 15

@@ -11,9 +11,9 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from ..core.objectives import Problem
+from ..core.signatures import check_names
 from ..errors import PartitaError, unknown
 from ..formatting import amount
-from ..signatures import check_names
 from .arrays import Units, stack
 from .datasets import Inputs, array_of, read_dataset, texts_of
 from .federation import Division, Federation, federate

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from ..core.objectives import Problem
 from ..core.samples import Preparation, Samples
+from ..core.signatures import named_arguments
 from ..errors import PartitaError
 from ..randomness import derive, generator
-from ..signatures import named_arguments
 from .duplicates import check_duplicates
 from .manifests import fingerprint
 from .names import find_client

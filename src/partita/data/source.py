@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import ParamSpec
 
-from ..signatures import bound
+from ..core.signatures import bound
 from .pool import Pool
 from .split import Split
 

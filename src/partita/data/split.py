@@ -8,9 +8,9 @@ from typing import Literal, ParamSpec, get_args
 import numpy as np
 import numpy.typing as npt
 
+from ..core.signatures import bound
 from ..errors import PartitaError
 from ..randomness import derive
-from ..signatures import bound
 from .pool import Pool
 
 Role = Literal["train", "validation", "test"]

@@ -16,14 +16,14 @@ from ..evaluation.gains import Gain, gain
 from ..evaluation.metric import Metric
 from ..evaluation.outcomes import Outcomes, paired_interval
 from ..evaluation.scores import HeldOut, Record, used_variant
+from ..experiment.executors.inline import Inline, one_thread
+from ..experiment.experiment import Experiment
+from ..experiment.jobs import Evaluate
+from ..experiment.rounds import evaluate
+from ..experiment.setup import Setup
+from ..experiment.simulate import run_stages
 from ..runs.baselines import epochs_of
 from ..runs.tuning import QUICK, Tried, best, tried_rates
-from ..simulation.executors.inline import Inline, one_thread
-from ..simulation.experiment import Experiment
-from ..simulation.jobs import Evaluate
-from ..simulation.rounds import evaluate
-from ..simulation.setup import Setup
-from ..simulation.simulate import run_stages
 from ..tensors import Tensors, only
 from .audit import entries_of
 from .messages import MASKED

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import PartitaError
-from ..simulation.experiment import Experiment
+from ..experiment.experiment import Experiment
 from . import DEPLOYMENT
 from .federated import federated, introductions
 from .loopback import loopback

@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from ..experiment.experiment import Experiment
 from ..runs.database import DATABASE
 from ..runs.stored import read_run
-from ..simulation.experiment import Experiment
 from .carrier import Carrier
 from .journal import Journal
 from .plan import Plan

@@ -11,10 +11,10 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from ..core.server import Update
+from ..core.signatures import Count, between, check_fields
 from ..errors import PartitaError
 from ..parsing import parse_json
 from ..runs.blobs import pack, unpack
-from ..signatures import Count, between, check_fields
 from ..tensors import Tensors, prefixed, under
 
 LENGTH = 8

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..data.federation import Federation
 from ..errors import PartitaError
-from ..experiment.settings import build, federation_of
+from ..experiment.settings.settings import build, federation_of
 from ..parsing import parse_toml
 from .audit import AuditLog
 from .gate import Contract, Gate, Leaving, Policy

@@ -11,12 +11,12 @@ from ..algorithms.fedavg import fedavg
 from ..core.objectives import Problem
 from ..data.federation import Federation
 from ..errors import PartitaError
-from ..experiment.description import describe_experiment, differences, fingerprints, rebuild
-from ..experiment.flat import PYTHON
-from ..experiment.settings import build
+from ..experiment.experiment import Experiment
+from ..experiment.settings.description import describe_experiment, differences, fingerprints, rebuild
+from ..experiment.settings.flat import PYTHON
+from ..experiment.settings.settings import build
 from ..models.mlp import mlp
 from ..parsing import parse_json
-from ..simulation.experiment import Experiment
 from .summable import weights_of_sum
 
 FORMAT = 1

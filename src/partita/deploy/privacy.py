@@ -18,8 +18,8 @@ import numpy as np
 import torch
 
 from ..core.server import Update
+from ..core.signatures import above, check_fields
 from ..errors import PartitaError
-from ..signatures import above, check_fields
 from ..tensors import Tensors
 from .replies import distance
 

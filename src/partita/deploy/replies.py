@@ -12,7 +12,7 @@ from ..core.server import Update
 from ..errors import PartitaError
 from ..evaluation.scores import HeldOut, Record
 from ..evaluation.variants import Variant
-from ..simulation.setup import Setup
+from ..experiment.setup import Setup
 from ..tensors import Tensors
 from .messages import MOST, Reply, unpacked_update
 

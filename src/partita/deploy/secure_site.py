@@ -2,7 +2,7 @@
 
 from ..core.server import Update
 from ..errors import PartitaError
-from ..simulation.setup import Setup
+from ..experiment.setup import Setup
 from ..tensors import Tensors, prefixed
 from .masks import PUBLIC, Keys, Member
 from .messages import MASKED, SECURE, Order, Reply, packed_bytes, unpacked_bytes

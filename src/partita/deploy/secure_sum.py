@@ -14,10 +14,10 @@ from ..core.algorithm import shared_names
 from ..core.client import Client
 from ..core.server import Update, weight_of
 from ..errors import PartitaError
-from ..simulation.executor import CarryOut, Executor
-from ..simulation.jobs import ClientResult, Job, Train
-from ..simulation.setup import Setup
-from ..simulation.traffic import traffic
+from ..experiment.executor import CarryOut, Executor
+from ..experiment.jobs import ClientResult, Job, Train
+from ..experiment.setup import Setup
+from ..experiment.traffic import traffic
 from ..tensors import Tensors, prefixed, under
 from .masks import Keys, unmasked
 from .messages import MASKED, SECURE, Kind, Order, Reply, packed_bytes, unpacked_bytes

@@ -13,10 +13,10 @@ import torch
 
 from ..data.federation import Federation
 from ..errors import PartitaError
-from ..simulation.executor import CarryOut
-from ..simulation.jobs import ClientResult, Evaluate, Job, StayAway, Train
-from ..simulation.setup import Setup
-from ..simulation.traffic import traffic
+from ..experiment.executor import CarryOut
+from ..experiment.jobs import ClientResult, Evaluate, Job, StayAway, Train
+from ..experiment.setup import Setup
+from ..experiment.traffic import traffic
 from ..tensors import Tensors
 from .journal import Note, no_note
 from .messages import Kind, Order, Reply

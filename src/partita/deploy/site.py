@@ -12,10 +12,10 @@ from ..data.federation import Federation
 from ..data.split import ROLES
 from ..errors import DivergedError, PartitaError
 from ..evaluation.scores import Record
-from ..simulation.checks import check_clients, check_data, check_evaluation
-from ..simulation.executors.inline import one_thread
-from ..simulation.jobs import ClientResult, Evaluate, Job, StayAway, Train
-from ..simulation.setup import Setup
+from ..experiment.checks import check_clients, check_data, check_evaluation
+from ..experiment.executors.inline import one_thread
+from ..experiment.jobs import ClientResult, Evaluate, Job, StayAway, Train
+from ..experiment.setup import Setup
 from .audit import AuditLog, LogError
 from .gate import Gate
 from .messages import Kind, Order, Reply, packed_update

@@ -14,10 +14,10 @@ from ..core.optimizers import SGD, Optimizer
 from ..core.phases import Phase, Stage
 from ..core.samples import Samples
 from ..core.selectors import HEAD, NETWORK, Selector
+from ..core.signatures import Length, Positive, check_fields
 from ..core.views import PLAIN
 from ..errors import PartitaError, unknown
 from ..randomness import seeded
-from ..signatures import Length, Positive, check_fields
 from ..tensors import Tensors, only
 from .analyses.guard import shares_everything
 from .guard import PERSONAL_WEIGHTS, choose, mixture

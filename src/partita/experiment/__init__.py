@@ -1,1 +1,1 @@
-"""How do settings from a file or a command line become an experiment?"""
+"""What happens in a run? Experiments, their settings, rounds, jobs and the executors that carry them out."""

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from ..core.network import Names, Network, network_of, tensors_of
 from ..core.selectors import Selector, matches
+from ..core.signatures import Width, checked
 from ..errors import PartitaError
-from ..signatures import Width, checked
 
 Kind = Literal["bottleneck", "conv"]
 

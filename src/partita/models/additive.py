@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..signatures import Width, checked
+from ..core.signatures import Width, checked
 from .mlp import mlp
 
 Kind = Literal["classification", "regression"]

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ..core.signatures import Width, checked
 from ..errors import PartitaError
-from ..signatures import Width, checked
 
 
 class CNN4(nn.Module):

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from ..signatures import Positive, Width, checked
+from ..core.signatures import Positive, Width, checked
 
 
 class FastText(nn.Module):

@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..signatures import Width, checked
+from ..core.signatures import Width, checked
 
 
 class LinearBase(nn.Module):

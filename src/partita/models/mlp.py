@@ -6,7 +6,7 @@ from typing import Annotated
 
 from torch import nn
 
-from ..signatures import Width, between, checked
+from ..core.signatures import Width, between, checked
 
 
 @checked

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..signatures import between, checked
+from ..core.signatures import between, checked
 
 OUTPUTS = (64, 128, 128, 256, 256, 512, 512, 512, 512, 512, 512, 1024, 1024)
 STRIDES = (1, 2, 1, 2, 1, 2, 1, 1, 1, 1, 1, 2, 1)

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..signatures import Positive, Width, between, checked
+from ..core.signatures import Positive, Width, between, checked
 
 
 class Items(nn.Module):

@@ -6,8 +6,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from ..core.signatures import Positive, Width, checked
 from ..errors import PartitaError
-from ..signatures import Positive, Width, checked
 
 
 class SplitInput(nn.Module):

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..signatures import Dropout, Positive, Width, checked
+from ..core.signatures import Dropout, Positive, Width, checked
 from ._adapters import Bottleneck
 
 WIDTH = 256

@@ -76,8 +76,7 @@ def _claims(recipes: Sequence[Recipe], stored: Mapping[str, Sequence[RecipeResul
     for recipe in recipes:
         for result in stored[recipe.name]:
             for each in judge_claims(recipe, result):
-                key = (each.claim.id[0], int(each.claim.id[1:]), each.claim.statement)
-                judged.setdefault(key, []).append((recipe, each))
+                judged.setdefault(each.claim.order, []).append((recipe, each))
     counts = Counter(_decided(several)[1].verdict for several in judged.values())
     told = ", ".join(f"{counts[each]} {each.value}" for each in Verdict if counts[each])
     lines = [

@@ -1,13 +1,14 @@
 """What is a recipe? A table or figure of a paper: the runs that make it, its published numbers and its claims."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
+from ..core.signatures import Positive, check_fields
 from ..errors import PartitaError, unknown
 from ..parsing import parse_toml
-from ..signatures import Positive, check_fields
 
 Paper = Literal["flayer", "fedbabu", "partial", "fedper", "partita"]
 Protocol = Literal["published", "reduced"]
@@ -67,6 +68,13 @@ class Claim:
 
     def __post_init__(self) -> None:
         check_fields(self)
+        if not re.fullmatch(r"[A-Z][0-9]{1,3}", self.id):
+            raise PartitaError(f"Claim id {self.id!r}: it is a capital letter and a number, such as F1.")
+
+    @property
+    def order(self) -> tuple[str, int, str]:
+        """Where it stands among claims: by letter, then by number."""
+        return self.id[0], int(self.id[1:]), self.statement
 
 
 @dataclass(frozen=True)

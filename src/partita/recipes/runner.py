@@ -7,14 +7,14 @@ from typing import Any
 from ..api.run import keep_seeds
 from ..errors import PartitaError, unknown
 from ..evaluation.analysis import make_analysis
-from ..experiment.files import make
+from ..experiment.events import OnEvent, ignore
+from ..experiment.executor import Executor
+from ..experiment.settings.files import make
 from ..runs.environment import environment
 from ..runs.evaluate import evaluate
 from ..runs.folders import find_runs
 from ..runs.session import Session
 from ..runs.stored import StoredRun, read_run
-from ..simulation.events import OnEvent, ignore
-from ..simulation.executor import Executor
 from .gathering import baseline_results, run_result
 from .places import RUNS
 from .recipe import Recipe, Size

@@ -17,11 +17,11 @@ from ..errors import DegenerateWarning, DivergedError, PartitaError
 from ..evaluation.metric import Metric
 from ..evaluation.scores import summarize
 from ..evaluation.variants import Variant
-from ..experiment.description import describe_experiment
-from ..simulation.events import part_of
-from ..simulation.experiment import Experiment
-from ..simulation.rounds import evaluate
-from ..simulation.setup import Setup
+from ..experiment.events import part_of
+from ..experiment.experiment import Experiment
+from ..experiment.rounds import evaluate
+from ..experiment.settings.description import describe_experiment
+from ..experiment.setup import Setup
 from .database import DATABASE
 from .derived import derive
 from .folders import BESIDE

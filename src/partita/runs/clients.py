@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..evaluation.population import Population
-from ..simulation.population import population_at
+from ..experiment.population import population_at
 from .session import Session
 
 

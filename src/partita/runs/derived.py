@@ -1,6 +1,6 @@
 """How does fine-tuning get a run of its own without training again? From the run of the method it is built on."""
 
-from ..simulation.rounds import evaluate
+from ..experiment.rounds import evaluate
 from .session import Session
 from .store import Commit
 

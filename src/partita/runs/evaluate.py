@@ -9,8 +9,8 @@ from pathlib import Path
 from ..errors import PartitaError
 from ..evaluation.analysis import Analysis, NotApplicable, Result, declared
 from ..evaluation.population import Population
-from ..simulation.events import Analysed
-from ..simulation.executors.inline import one_thread
+from ..experiment.events import Analysed
+from ..experiment.executors.inline import one_thread
 from .clients import stored_clients
 from .measuring import apply_in_workers
 from .session import Session

@@ -9,8 +9,8 @@ from typing import IO
 
 from ..errors import PartitaError
 from ..evaluation.scores import Record
-from ..simulation.left_out import LeftOut
-from ..simulation.traffic import Traffic
+from ..experiment.left_out import LeftOut
+from ..experiment.traffic import Traffic
 from .gains import gains_of
 from .grouping import grouped
 from .store import Store

@@ -11,7 +11,7 @@ from .database import DATABASE
 from .record import BaselinesPlace
 
 if TYPE_CHECKING:
-    from ..simulation.experiment import Experiment
+    from ..experiment.experiment import Experiment
 
 BASELINES = "baselines"
 """The folder that holds the baselines of the runs beside it."""

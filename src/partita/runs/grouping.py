@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any
 
-from ..experiment.flat import flat
+from ..experiment.settings.flat import flat
 from .stored import StoredRun
 
 

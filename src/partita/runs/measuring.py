@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import Any
 
 from ..evaluation.population import Beside, Measure, Population
-from ..simulation.jobs import Apply, batches_of
+from ..experiment.jobs import Apply, batches_of
 from .session import Session
 from .unfinished import add_unfinished, unfinished
 

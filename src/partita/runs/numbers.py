@@ -11,7 +11,7 @@ from typing import Any
 
 from ..evaluation.scores import HeldOut, Record
 from ..evaluation.variants import Variant
-from ..simulation.traffic import Traffic
+from ..experiment.traffic import Traffic
 from .schema import columns_of
 from .store import Store
 

@@ -1,6 +1,6 @@
 """How many rounds lie ahead of a run? Its own, and those of the baselines that do not exist yet."""
 
-from ..simulation.events import Planned
+from ..experiment.events import Planned
 from .baselines import rounds_ahead
 from .session import Session
 

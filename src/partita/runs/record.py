@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any, Literal, get_type_hints
 
+from ..core.signatures.stored import fits
 from ..errors import PartitaError
 from ..evaluation.metric import Metric
 from ..evaluation.variants import Variant
-from ..signatures.stored import fits
 
 FORMAT = 7
 WHOLE = "whole"

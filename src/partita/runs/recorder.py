@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ..simulation.events import RoundEnded
+from ..experiment.events import RoundEnded
 from .states import States
 from .store import Commit, Store
 

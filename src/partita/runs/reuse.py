@@ -8,10 +8,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 from ..errors import PartitaError
-from ..experiment.description import describe_experiment
-from ..simulation.events import OnEvent, Waiting, ignore
-from ..simulation.executor import Executor
-from ..simulation.experiment import Experiment
+from ..experiment.events import OnEvent, Waiting, ignore
+from ..experiment.executor import Executor
+from ..experiment.experiment import Experiment
+from ..experiment.settings.description import describe_experiment
 from .database import DATABASE, BusyError
 from .folders import TakenError
 from .record import BaselinesPlace

@@ -4,8 +4,8 @@ from dataclasses import fields
 
 from ..evaluation.outcomes import Outcomes
 from ..evaluation.scores import Record
-from ..simulation.left_out import LeftOut
-from ..simulation.traffic import Traffic
+from ..experiment.left_out import LeftOut
+from ..experiment.traffic import Traffic
 
 SCHEMA = """
 CREATE TABLE record (key TEXT PRIMARY KEY, value TEXT NOT NULL, checksum TEXT NOT NULL) WITHOUT ROWID;

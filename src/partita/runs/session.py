@@ -16,15 +16,15 @@ from ..data.questions import remarks
 from ..errors import PartitaError
 from ..evaluation.analysis import declared
 from ..evaluation.scores import used_variant
-from ..experiment.chosen import chosen_settings
-from ..experiment.description import describe_experiment, differences, rebuild
-from ..experiment.files import trusted
-from ..simulation.events import OnEvent, ignore
-from ..simulation.executor import Executor, executor_of
-from ..simulation.experiment import Experiment, Stage
-from ..simulation.population import population_at
-from ..simulation.rounds import Checkpoint, rounds
-from ..simulation.setup import Setup
+from ..experiment.events import OnEvent, ignore
+from ..experiment.executor import Executor, executor_of
+from ..experiment.experiment import Experiment, Stage
+from ..experiment.population import population_at
+from ..experiment.rounds import Checkpoint, rounds
+from ..experiment.settings.chosen import chosen_settings
+from ..experiment.settings.description import describe_experiment, differences, rebuild
+from ..experiment.settings.files import trusted
+from ..experiment.setup import Setup
 from ..tensors import Tensors
 from .environment import environment
 from .record import WHOLE, BaselinesPlace, RunRecord

@@ -13,9 +13,9 @@ from typing import IO, TYPE_CHECKING, Any
 from ..errors import PartitaError
 from ..evaluation.outcomes import Outcomes
 from ..evaluation.scores import Record
+from ..experiment.left_out import LeftOut
+from ..experiment.traffic import Traffic
 from ..parsing import parse_json
-from ..simulation.left_out import LeftOut
-from ..simulation.traffic import Traffic
 from .blobs import checked, checksum, checksum_of_rows, compressed, decompressed, joined, pack, parts_of, unpack
 from .database import DATABASE, connect, explained, lock, need_whole_file
 from .folders import need_new

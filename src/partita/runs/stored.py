@@ -13,8 +13,8 @@ from ..evaluation.metric import Metric
 from ..evaluation.outcomes import Outcomes
 from ..evaluation.scores import HeldOut, Record, Summary, summarize
 from ..evaluation.variants import Variant
-from ..simulation.left_out import LeftOut
-from ..simulation.traffic import Traffic
+from ..experiment.left_out import LeftOut
+from ..experiment.traffic import Traffic
 from .database import is_locked
 from .numbers import Numbers
 from .record import RunRecord

@@ -2,7 +2,7 @@
 
 from ..core.optimizers import SGD, Optimizer
 from ..core.server import Aggregation, Mean, Weights
-from ..signatures import configurable
+from ..core.signatures import configurable
 
 
 @configurable

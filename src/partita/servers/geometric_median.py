@@ -8,7 +8,7 @@ from typing import Annotated
 from ..core.network import Network
 from ..core.optimizers import SGD, Optimizer
 from ..core.server import Aggregation, Update, Weights, pseudo_gradient, weight_of
-from ..signatures import Positive, above, configurable
+from ..core.signatures import Positive, above, configurable
 from ..tensors import Tensors, network_name
 
 

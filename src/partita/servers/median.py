@@ -8,7 +8,7 @@ from torch import Tensor
 from ..core.network import Network
 from ..core.optimizers import SGD, Optimizer
 from ..core.server import Aggregation, Update
-from ..signatures import configurable
+from ..core.signatures import configurable
 from ..tensors import Tensors
 from ._entries import by_entry
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import PartitaError, unknown
-from ..prediction.model import ClientModel, Prediction
+from ..evaluation.prediction.model import ClientModel, Prediction
 from .questions import Questions
 
 MOST_CLASSES = 1000

@@ -13,15 +13,15 @@ from ..core.algorithm import Algorithm
 from ..core.samples import Preparation
 from ..core.task import Task
 from ..errors import PartitaError, unknown
-from ..experiment.flat import PYTHON
-from ..experiment.settings import convert, named
+from ..evaluation.prediction.clients import assemble
+from ..evaluation.prediction.inputs import Inputs
+from ..evaluation.prediction.model import About, Answering, ClientModel, class_names
+from ..experiment.settings.flat import PYTHON
+from ..experiment.settings.settings import convert, named
+from ..experiment.tasks import Factory
 from ..parsing import parse_json
-from ..prediction.clients import assemble
-from ..prediction.inputs import Inputs
-from ..prediction.model import About, Answering, ClientModel, class_names
 from ..randomness import Moment
 from ..registry import Trusted
-from ..simulation.tasks import Factory
 from ..tensors import Tensors, under
 from .card_files import CARD, PREPARATION, read_card
 from .separation import Separation, separate

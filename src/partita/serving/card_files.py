@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from ..core.objectives import Problem
+from ..core.signatures.stored import misfit
 from ..errors import PartitaError
 from ..evaluation.variants import Variant
 from ..parsing import parse_json
-from ..signatures.stored import misfit
 
 CARD = "card.json"
 """The file by which an exported folder is known."""

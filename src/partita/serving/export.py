@@ -12,9 +12,9 @@ from torch import Tensor
 from ..data.distribution import label_counts
 from ..errors import PartitaError
 from ..evaluation.analyses.guard import shares_everything
+from ..evaluation.prediction.clients import about_client, answering, classes_of, common_answering
+from ..evaluation.prediction.model import Answering, class_names
 from ..evaluation.variants import Variant
-from ..prediction.clients import about_client, answering, classes_of, common_answering
-from ..prediction.model import Answering, class_names
 from ..tensors import Tensors, only, prefixed
 from .artefact import GLOBAL, GUARD, SHARED, VOCABULARY, Artefact
 from .card import card_of, card_text

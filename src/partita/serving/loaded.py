@@ -10,17 +10,17 @@ from torch import nn
 from ..errors import PartitaError
 from ..evaluation.analyses.guard import shares_everything
 from ..evaluation.population import Population
+from ..evaluation.prediction.clients import Chosen, client_model, global_model
+from ..evaluation.prediction.inputs import Inputs
+from ..evaluation.prediction.model import ClientModel
 from ..evaluation.variants import Variant
-from ..prediction.clients import Chosen, client_model, global_model
-from ..prediction.inputs import Inputs
-from ..prediction.model import ClientModel
+from ..experiment.experiment import Experiment
+from ..experiment.setup import Setup
+from ..experiment.tasks import facts_for
 from ..runs.clients import stored_clients
 from ..runs.database import DATABASE
 from ..runs.session import Session
 from ..runs.stored import StoredRun
-from ..simulation.experiment import Experiment
-from ..simulation.setup import Setup
-from ..simulation.tasks import facts_for
 from ..tensors import Tensors
 from .card_files import CARD
 

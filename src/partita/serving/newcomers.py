@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import PartitaError
-from ..prediction.model import ClientModel
+from ..evaluation.prediction.model import ClientModel
 from ..runs.stored import StoredRun
 from .artefact import Artefact
 from .card_files import read_card

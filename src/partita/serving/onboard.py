@@ -25,9 +25,9 @@ from ..evaluation.onboarding import (
     usual_weight,
 )
 from ..evaluation.population import ClientModels
+from ..evaluation.prediction.clients import assemble
+from ..evaluation.prediction.model import About, Answering, ClientModel, class_names
 from ..evaluation.scores import record_of
-from ..prediction.clients import assemble
-from ..prediction.model import About, Answering, ClientModel, class_names
 from ..tensors import Tensors
 from .answers import class_of
 from .export import Exported, common_weights, write_models

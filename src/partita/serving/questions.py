@@ -11,8 +11,8 @@ from ..data.arrays import load_npy, load_npz, reading
 from ..data.pool import Array
 from ..data.tables import columns_of, open_text, plain_rows, rows_of
 from ..errors import PartitaError
+from ..evaluation.prediction.inputs import Inputs
 from ..extras import optional
-from ..prediction.inputs import Inputs
 
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp")
 FORMS = "an .npz, .npy, .csv, .jsonl or .txt file, a picture, or a folder of pictures"

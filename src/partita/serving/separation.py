@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from ..core.samples import Samples
 from ..core.task import Task
 from ..engine.prefix import tail_of
-from ..prediction.inputs import Inputs
+from ..evaluation.prediction.inputs import Inputs
 from ..tensors import Tensors
 
 Head = tuple[Tensor, Tensor | None]

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ..core.objectives import Problem
-from ..prediction.model import Answering
+from ..evaluation.prediction.model import Answering
 from ..randomness import Moment
 from ..tensors import Tensors, under
 from .artefact import GUARD, Artefact

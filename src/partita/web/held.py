@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from ..core.task import Task
-from ..prediction.model import ClientModel, MethodNetwork
+from ..evaluation.prediction.model import ClientModel, MethodNetwork
 from ..serving.separation import Separation, separate
 from ..tensors import Tensors
 

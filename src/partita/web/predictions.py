@@ -5,7 +5,7 @@ from typing import Any
 from torch import Tensor
 
 from ..core.objectives import Problem
-from ..prediction.model import prediction
+from ..evaluation.prediction.model import prediction
 from .catalogue import Answered
 
 

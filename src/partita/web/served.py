@@ -5,8 +5,8 @@ from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
 
 from ..errors import PartitaError
-from ..prediction.inputs import Inputs
-from ..prediction.model import About, ClientModel
+from ..evaluation.prediction.inputs import Inputs
+from ..evaluation.prediction.model import About, ClientModel
 from ..tensors import Tensors
 from .held import Held, Own, Shared, held, held_global
 

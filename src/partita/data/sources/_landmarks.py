@@ -27,7 +27,7 @@ from ..download import (
 from ..tables import csv_rows, text_stream
 from ._files import Tree, plain, tar_files
 
-# TensorFlow Federated lists the MD5 (simulation/datasets/gldv2.py).
+# TensorFlow Federated lists the MD5 (experiment/datasets/gldv2.py).
 LISTS = Remote(
     "gldv2/landmarks-user-160k.zip",
     "https://storage.googleapis.com/gresearch/federated-vision-datasets/landmarks-user-160k.zip",

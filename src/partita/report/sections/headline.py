@@ -2,8 +2,8 @@
 
 from statistics import fmean
 
+from ...experiment.left_out import left_out_text
 from ...formatting import amount
-from ...simulation.left_out import left_out_text
 from ..charts.bars import Part, bars
 from ..charts.frame import colour
 from ..charts.intervals import Interval, intervals

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 from ...evaluation.variants import VARIANTS
+from ...experiment.samplers import named_sampler
 from ...formatting import amount, listed
 from ...runs.record import RunRecord
-from ...simulation.samplers import named_sampler
 from ..figure import Section, paragraph, section
 from ..markup import Html, join, tag
 from ..study import Study

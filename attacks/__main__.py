@@ -15,6 +15,7 @@ from attacks.exported import exported
 from attacks.federation import approvals, clocks, lies, node_kills, node_room, node_truncation, server_kills
 from attacks.files import files
 from attacks.fuzz import divisions, grids, recipes, selectors, settings
+from attacks.interrupts import interrupts
 from attacks.provenance import provenance
 from attacks.requests import requests
 from attacks.room import room
@@ -24,6 +25,7 @@ from partita.cli.options import use_one_thread
 
 ATTACKS: dict[str, tuple[Attack, int]] = {
     "crashes": (crashes, 220),
+    "interrupts": (interrupts, 60),
     "damage": (damage, 1200),
     "room": (room, 150),
     "files": (files, 1000),

@@ -11,7 +11,17 @@ from attacks.page import LONG, MEANINGS, RESULTS, found, long_table, table
 from runs.kept import forks
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
-SHORT = {"crashes": 3, "damage": 12, "room": 4, "files": 30, "settings": 60, "requests": 25, "grids": 4, "messages": 25}
+SHORT = {
+    "crashes": 3,
+    "interrupts": 3,
+    "damage": 12,
+    "room": 4,
+    "files": 30,
+    "settings": 60,
+    "requests": 25,
+    "grids": 4,
+    "messages": 25,
+}
 """How often each is tried here; others fifty times."""
 
 

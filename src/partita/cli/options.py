@@ -11,6 +11,7 @@ import typer
 
 from ..errors import PartitaError
 from . import terminal
+from .interrupts import interrupt
 
 if TYPE_CHECKING:
     from ..registry import Kind
@@ -92,11 +93,7 @@ def interruptible(command: str, at_last: Callable[[], object] | None = None) -> 
 
     `at_last` is called before the exit. Another Ctrl-C during that exits at once; commits are safe.
     """
-
-    def stop(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, stop)
+    before = signal.signal(signal.SIGTERM, interrupt)
     try:
         yield
     except KeyboardInterrupt:

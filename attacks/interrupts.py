@@ -1,0 +1,103 @@
+"""What is left of a run that Ctrl-C ends? No traceback, and a run that goes on with the same bits."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from partita.runs.database import DATABASE
+
+from .tally import Tally
+from .victim import digest, verified
+
+RUN = (
+    "run",
+    "-a",
+    "fedper",
+    "-d",
+    "digits",
+    "-m",
+    "mlp",
+    "--rounds",
+    "3",
+    "--on",
+    "processes:2",
+    "--baselines",
+    "none",
+)
+PROGRAM = """
+import os
+from partita.cli.interrupts import handle_interrupts
+handle_interrupts()
+os.write(1, b".")
+from partita.__main__ import main
+main()
+"""
+"""The command `partita`, which tells when it runs: until then, Ctrl-C ends a starting interpreter, not the command."""
+PATIENCE = 120
+"""Seconds after which a command counts as hanging."""
+
+
+def interrupts(place: Path, trials: int, seed: int) -> Tally:
+    """SIGINT to a command and its workers at random moments, as a terminal sends it: of a run, and of a done run."""
+    tally, draw = Tally(), random.Random(seed)
+    began = time.perf_counter()
+    _, problem = partita(*RUN, "--output", str(place / "whole"))
+    seconds, expected = time.perf_counter() - began, digest(place / "whole")
+    if problem:
+        tally.broken.append(problem)
+    for trial in range(trials):
+        folder = place / str(trial)
+        code, problem = partita(*RUN, "--output", str(folder), after=seconds * draw.random())
+        there = (folder / DATABASE).exists()
+        if not problem:
+            again = ("resume", str(folder)) if there else (*RUN, "--output", str(folder))
+            _, problem = partita(*again)
+        if not problem:
+            # A run that is done needs no workers, and a signal finds none.
+            _, problem = partita("resume", str(folder), after=seconds * draw.random())
+        if not problem:
+            verified(folder)
+            problem = "other bits than without Ctrl-C" if digest(folder) != expected else None
+        if problem:
+            tally.broken.append(f"trial {trial}: {problem}")
+        else:
+            ended = "over before Ctrl-C" if code == 0 else "resumed" if there else "started again"
+            tally.held[f"{ended}, the same bits"] += 1
+    return tally
+
+
+def partita(*arguments: str, after: float | None = None) -> tuple[int, str | None]:
+    """The exit code of a command, interrupted after some seconds, and what is wrong with how it ended."""
+    command = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        # Started in the background, this process may ignore SIGINT, and a child would inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert command.stdout is not None
+    os.read(command.stdout.fileno(), 1)
+    try:
+        if after is None:
+            _, told = command.communicate(timeout=PATIENCE)
+        else:
+            try:
+                _, told = command.communicate(timeout=after)
+            except subprocess.TimeoutExpired:
+                os.killpg(command.pid, signal.SIGINT)
+                _, told = command.communicate(timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        os.killpg(command.pid, signal.SIGKILL)
+        command.communicate()
+        return -signal.SIGKILL, f"{' '.join(arguments)} hangs"
+    if "Traceback" in told:
+        return command.returncode, f"{' '.join(arguments)}: {told[-1000:]}"
+    if after is None and command.returncode:
+        return command.returncode, f"{' '.join(arguments)} ended with {command.returncode}: {told[-1000:]}"
+    return command.returncode, None

@@ -1,5 +1,6 @@
 """Which processes are there, and what did they leave? For tests that start, interrupt and kill them."""
 
+import gc
 import os
 import signal
 import subprocess
@@ -67,16 +68,18 @@ def wait_for(condition: Callable[[], object], seconds: float = 120) -> bool:
 @contextmanager
 def nothing_left() -> Iterator[None]:
     """No process and no open file is left by what is done within."""
+    # Files of earlier tests that nobody can reach any more are closed now, and not meanwhile.
+    gc.collect()
     before, opened = set(children()), open_files()
     yield
     assert wait_for(lambda: set(children()) <= before, 30)
     assert open_files() == opened
 
 
-def open_files() -> int:
-    """How many this process has, without the pipes that Python keeps once anything was spawned."""
+def open_files() -> list[str]:
+    """Those of this process, without the pipes that Python keeps once anything was spawned."""
     found = [os.path.realpath(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd")]
-    return len([target for target in found if "pipe:" not in target])
+    return sorted(target for target in found if "pipe:" not in target)
 
 
 def named_memory(pid: int) -> list[str]:

@@ -694,6 +694,11 @@ TRAININGS: dict[str, tuple[Algorithm, Factory, Federation]] = {
 }
 
 
+def in_vain(names: set[str]) -> set[str]:
+    """Biases that a norm subtracts again: their gradient is zero up to rounding, and on some processors zero."""
+    return {name for name in names if name.endswith("conv.bias") and name.replace("conv.bias", "norm.weight") in names}
+
+
 @pytest.mark.parametrize(("algorithm", "make", "data"), TRAININGS.values(), ids=TRAININGS)
 def test_training(algorithm: Algorithm, make: Factory, data: Federation) -> None:
     result = simulate(algorithm, make, data, rounds=1, batching=Batching(2))
@@ -706,7 +711,8 @@ def test_training(algorithm: Algorithm, make: Factory, data: Federation) -> None
     moved = [
         n for n in task.network.parameters if n in result.state and not torch.equal(result.state[n], task.weights[n])
     ]
-    assert set(moved) == set(task.network.parameters) - personal
+    shared = set(task.network.parameters) - personal
+    assert shared - in_vain(shared) <= set(moved) <= shared
     assert any(not torch.equal(result.own[0][name], result.own[1][name]) for name in personal)
     held = [result.state, *result.own.values()]
     assert all(torch.isfinite(tensor).all() for tensors in held for tensor in tensors.values())

@@ -232,6 +232,7 @@ def test_damaged_content(stopped: Path, statement: str) -> None:
         ("UPDATE states SET round = 2 WHERE client = -1", "server's state is not that of the last commit"),
         ("DELETE FROM states WHERE client = 0", "stored states are not those of the last commit"),
         ("DELETE FROM states", "stored states are not those of the last commit"),
+        ("UPDATE states SET client = 99 WHERE client = 0", "stored tensors without a state that they belong to"),
     ],
 )
 def test_numbers_that_were_changed_are_noticed_before_a_run_goes_on(stopped: Path, statement: str, said: str) -> None:
@@ -270,6 +271,29 @@ def test_looking_at_everything_finds_it(stopped: Path, statement: str) -> None:
     change(stopped, statement)
     with pytest.raises(PartitaError, match="is damaged:"):
         verified(stopped)
+
+
+ENDLESS = "WITH RECURSIVE more(n) AS (SELECT 1 UNION ALL SELECT n FROM more)"
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ["CREATE TRIGGER t AFTER INSERT ON metrics BEGIN DELETE FROM metrics; END"],
+        [f"CREATE VIEW t AS {ENDLESS} SELECT n FROM more"],
+        [
+            "DROP TABLE analyses",
+            f"CREATE VIEW analyses AS {ENDLESS} SELECT n AS name, n AS value, n AS checksum FROM more",
+        ],
+        ["CREATE VIRTUAL TABLE t USING fts4(text)"],
+    ],
+)
+def test_a_database_that_computes_is_refused(stopped: Path, statements: list[str]) -> None:
+    """It could change what is written, or never end."""
+    change(stopped, *statements)
+    for use in (verified, resume, read_run):
+        with pytest.raises(PartitaError, match="a view, a trigger or a virtual table, and a run has none"):
+            use(stopped)
 
 
 def test_a_damaged_division(stopped: Path) -> None:

@@ -1,5 +1,6 @@
 """Which tables has a run's database?"""
 
+from collections.abc import Sequence
 from dataclasses import fields
 
 from ..evaluation.outcomes import Outcomes
@@ -37,6 +38,15 @@ NUMBERS = {
     "outcomes": tuple(each.name for each in fields(Outcomes)),
 }
 """Tables of numbers, and their columns beside the stage."""
+PROGRAMS = """
+SELECT name FROM sqlite_master WHERE type IN ('view', 'trigger') OR sql LIKE 'CREATE VIRTUAL%' ORDER BY name LIMIT 1
+"""
+"""What computes inside a database. A run has none; in one of somebody else it could change rows, or never end."""
+
+
+def need_plain_tables(programs: Sequence[tuple[str]]) -> None:
+    for (name,) in programs:
+        raise ValueError(f"{name} is a view, a trigger or a virtual table, and a run has none")
 
 
 def columns_of(table: str) -> str:

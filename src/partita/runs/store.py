@@ -20,7 +20,7 @@ from .blobs import checked, checksum, checksum_of_rows, compressed, decompressed
 from .database import DATABASE, connect, explained, lock, need_whole_file
 from .folders import need_new
 from .record import FORMAT, RunRecord
-from .schema import NUMBERS, SCHEMA, columns_of
+from .schema import NUMBERS, PROGRAMS, SCHEMA, columns_of, need_plain_tables
 
 if TYPE_CHECKING:
     from ..tensors import Tensors
@@ -106,6 +106,8 @@ class Store:
                 held.close()
             raise
         try:
+            with explained(folder):
+                need_plain_tables(store.select(PROGRAMS))
             _ = store.record
         except BaseException:
             store.close()

@@ -67,12 +67,12 @@ def _check_rows(store: Store) -> None:
             raise ValueError(f"the stored states are not those of the last commit ({stage}, round {last})")
         if store.select("SELECT round FROM states WHERE stage = ? AND client = ?", stage, SERVER) != [(last,)]:
             raise ValueError(f"the server's state is not that of the last commit ({stage}, round {last})")
+    orphans = "SELECT 1 FROM parts LEFT JOIN states USING (stage, client) WHERE states.client IS NULL LIMIT 1"
+    if store.select(orphans):
+        raise ValueError("there are stored tensors without a state that they belong to")
 
 
 def _check_states(store: Store) -> None:
     """Every part of every state exists and matches its checksum; one state is in memory at a time."""
     for stage, client in store.select("SELECT stage, client FROM states"):
         store.packed(stage, client)
-    orphans = "SELECT 1 FROM parts LEFT JOIN states USING (stage, client) WHERE states.client IS NULL LIMIT 1"
-    if store.select(orphans):
-        raise ValueError("there are stored tensors without a state that they belong to")

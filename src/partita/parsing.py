@@ -1,6 +1,7 @@
 """How are JSON and TOML of others parsed? By the standard library; whatever it cannot take is a ValueError."""
 
 import json
+import re
 import sys
 from collections.abc import Iterable
 from typing import Any
@@ -12,6 +13,9 @@ else:
 
 DEEPEST = 64
 """Levels of lists and tables inside each other. Whoever walks through a value may then call itself for each level."""
+_TEXTS = re.compile(r""""{3}(?:\\.|[^\\])*?"{3}|'{3}.*?'{3}|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|\#[^\n]*""", re.DOTALL)
+"""Strings and comments of TOML. What is between them and has more dots than a number is a key."""
+_KEYS = re.compile(r"[^\w\-. \t]")
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -24,6 +28,9 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
+    # The library takes time and memory with the square of the length of a dotted key.
+    if any(key.count(".") > DEEPEST for key in _KEYS.split(_TEXTS.sub("x", text))):
+        raise ValueError(f"it is nested more than {DEEPEST} levels deep")
     try:
         found = tomllib.loads(text)
     except RecursionError:

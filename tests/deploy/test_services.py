@@ -1,6 +1,8 @@
 """What is wrong with certificates, keys and ports is told in one line, before anything is started."""
 
+import importlib
 import socket
+import sqlite3
 import ssl
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -13,9 +15,12 @@ from partita.deploy.certificates import make_certificates, make_key
 from partita.deploy.services import (
     AUTHORITY,
     CERTIFICATE,
+    DATABASE,
     KEY,
+    MESSAGES,
     SuperLinkService,
     SuperNodeService,
+    forget_messages,
     free_port,
     need_trusted,
 )
@@ -82,3 +87,27 @@ def test_files_that_are_missing(tmp_path: Path) -> None:
 def test_a_port_that_is_taken(tmp_path: Path) -> None:
     with listening_with(made(tmp_path / "own")) as port, pytest.raises(PartitaError, match="choose another port"):
         SuperLinkService(tmp_path / "own", "127.0.0.1", port).run()
+
+
+def test_a_superlink_forgets_what_was_on_its_way(tmp_path: Path) -> None:
+    """Sites stay enrolled. Where there are no such tables, or nothing at all, there is nothing to forget."""
+    database = tmp_path / DATABASE
+    forget_messages(database)
+    assert not database.exists()
+    with closing(sqlite3.connect(database)) as connection, connection:
+        for table in ("node", *MESSAGES[1:]):
+            connection.execute(f"CREATE TABLE {table} (id INTEGER)")
+            connection.execute(f"INSERT INTO {table} VALUES (1)")
+    forget_messages(database)
+    with closing(sqlite3.connect(database)) as connection:
+        assert connection.execute("SELECT COUNT(*) FROM node").fetchone() == (1,)
+        assert connection.execute(f"SELECT COUNT(*) FROM {MESSAGES[1]}").fetchone() == (0,)
+    database.write_text("no database at all")
+    forget_messages(database)
+
+
+def test_flowers_tables_of_messages_have_these_names() -> None:
+    """A version of Flower that calls them otherwise is noticed here."""
+    models = importlib.import_module("flwr.supercore.state.schema.linkstate_models")
+    tables = {each for base in vars(models).values() if hasattr(base, "metadata") for each in base.metadata.tables}
+    assert tables >= {*MESSAGES}

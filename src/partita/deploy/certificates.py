@@ -3,6 +3,7 @@
 Those made here are for a trial: whoever can read the folder can be any of them.
 """
 
+import base64
 import datetime
 import hashlib
 import ipaddress
@@ -56,11 +57,12 @@ def make_key(path: Path) -> Path:
 
 
 def fingerprint(public_key: bytes) -> str:
-    """SHA-256 of a public key, whether as PEM or as OpenSSH writes it."""
+    """Of a public key, in PEM or as OpenSSH writes it; a site compares it with what `ssh-keygen -l` shows."""
     ssh = public_key.startswith((b"ssh-", b"ecdsa-"))
     load = serialization.load_ssh_public_key if ssh else serialization.load_pem_public_key
-    form = serialization.PublicFormat.SubjectPublicKeyInfo
-    return hashlib.sha256(load(public_key).public_bytes(serialization.Encoding.DER, form)).hexdigest()
+    line = load(public_key).public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    digest = hashlib.sha256(base64.b64decode(line.split()[1])).digest()
+    return f"SHA256:{base64.b64encode(digest).decode().rstrip('=')}"
 
 
 def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:

@@ -10,8 +10,10 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 
-from partita.deploy.certificates import make_certificates, make_key
+from partita.deploy.certificates import make_certificates, make_key, need_key
 from partita.deploy.services import (
     AUTHORITY,
     CERTIFICATE,
@@ -82,6 +84,32 @@ def test_files_that_are_missing(tmp_path: Path) -> None:
         SuperNodeService("localhost:1", key, key, socket_).run(tmp_path)
     with pytest.raises(PartitaError, match=r"There is no file .*authority.crt. .* partita federate init"):
         SuperLinkService(tmp_path, "127.0.0.1", free_port()).run()
+
+
+@pytest.mark.parametrize("kind", ["text", "public", "rsa", "password", "folder"])
+def test_what_is_no_key_of_a_site(kind: str, tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    public = make_key(key)
+    need_key(key)
+    secret = serialization.load_ssh_private_key(key.read_bytes(), None)
+    form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8)
+    key.write_bytes(secret.private_bytes(*form, serialization.NoEncryption()))
+    need_key(key)
+    if kind == "folder":
+        key = tmp_path
+    elif kind == "public":
+        key = public
+    else:
+        other = rsa.generate_private_key(65537, 2048)
+        key.write_bytes(
+            {
+                "text": b"no key",
+                "rsa": other.private_bytes(*form, serialization.NoEncryption()),
+                "password": secret.private_bytes(*form, serialization.BestAvailableEncryption(b"secret")),
+            }[kind]
+        )
+    with pytest.raises(PartitaError, match=r"is no key of a site \(.+\)\. Make one with: ssh-keygen"):
+        need_key(key)
 
 
 def test_a_port_that_is_taken(tmp_path: Path) -> None:

@@ -89,6 +89,17 @@ def test_sigterm_is_passed_on(tmp_path: Path) -> None:
     assert wait_for(lambda: not alive(int(Path(f"{place}.main").read_text())))
 
 
+def test_an_interrupted_command_has_nothing_to_tell() -> None:
+    program = """
+from partita.deploy.warm import _be
+def interrupted():
+    raise KeyboardInterrupt
+_be(interrupted, ["starts"])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
 def test_pauses_grow_until_there_is_something_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
     monkeypatch.setattr(time, "sleep", slept.append)

@@ -11,10 +11,12 @@ import os
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from ..errors import PartitaError
 from .services import AUTHORITY, CERTIFICATE, KEY
 
 DAYS = 30
@@ -54,6 +56,22 @@ def make_key(path: Path) -> Path:
     _write(path, _private(key, serialization.PrivateFormat.OpenSSH))
     _write(path.with_suffix(".pub"), public)
     return path.with_suffix(".pub")
+
+
+def need_key(path: Path) -> None:
+    """Refuse a file that is not the private half of a site's key."""
+    try:
+        content = path.read_bytes()
+        ssh = b"OPENSSH" in content
+        key = (serialization.load_ssh_private_key if ssh else serialization.load_pem_private_key)(content, None)
+        if isinstance(key, ec.EllipticCurvePrivateKey):
+            return
+        reason = "of another kind"
+    except OSError as problem:
+        reason = str(problem.strerror)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        reason = "no private key, or one with a password"
+    raise PartitaError(f"{path} is no key of a site ({reason}). Make one with: ssh-keygen -t ecdsa -b 384 -N '' -f KEY")
 
 
 def fingerprint(public_key: bytes) -> str:

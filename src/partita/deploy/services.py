@@ -67,6 +67,7 @@ class SuperNodeService:
         """Until it is ended, with its files in `home`; returns its exit code."""
         _need_file(self.certificate, "Ask the operator of the federation for the authority's certificate.")
         _need_file(self.key, "Make one with: ssh-keygen -t ecdsa -b 384 -N '' -f KEY")
+        optional("partita.deploy.certificates", "partita[flower]").need_key(self.key)
         need_trusted(self.superlink, self.certificate)
         arguments = [
             *("--superlink", self.superlink, "--root-certificates", str(self.certificate.absolute())),

@@ -139,6 +139,9 @@ def _be(command: Callable[[], object], arguments: list[str]) -> NoReturn:
         code = command()
     except SystemExit as ended:
         code = ended.code
+    except KeyboardInterrupt:
+        # A command that stays ends so what it has started. Nobody needs to read where that was.
+        code = 128 + signal.SIGINT
     except BaseException:
         traceback.print_exc()
     finally:

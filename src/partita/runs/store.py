@@ -263,10 +263,9 @@ class Store:
 
     def numbers(self, table: str, stage: str, rounds: tuple[int, int] | None = None) -> list[Any]:
         """Rows of a table of numbers in the order of writing, of all rounds or of a range of rounds."""
-        query = (
-            f"SELECT {columns_of(table)} FROM {table} WHERE stage = ?{' AND round BETWEEN ? AND ?' if rounds else ''}"
-        )
-        return self.select(f"{query} ORDER BY rowid", stage, *(rounds or ()))
+        span = " AND round BETWEEN ? AND ?" if rounds else ""
+        query = f"SELECT {columns_of(table)} FROM {table} WHERE stage = ?{span} ORDER BY rowid"
+        return self.select(query, stage, *(rounds or ()))
 
     def select(self, query: str, *values: object) -> list[Any]:
         with explained(self.folder):

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -40,7 +41,7 @@ def rows(data: Federation, path: Path) -> None:
         arrays[f"{role}_inputs"] = np.concatenate([each.inputs.numpy() for each in parts])
         arrays[f"{role}_targets"] = np.concatenate([each.targets.numpy() for each in parts])
         arrays[f"{role}_sizes"] = np.array([len(each) for each in parts])
-    np.savez(path, **arrays)
+    np.savez(path, allow_pickle=False, **arrays)
 
 
 def main() -> None:
@@ -81,7 +82,10 @@ def main() -> None:
                 "rounds": experiment.rounds,
             }
     versions = {name: value for name, value in environment().items() if name != "commit"}
-    told = {"command": " ".join(["python -m benchmarks.same_rows PFLLIB_CHECKOUT --method", *found]), "rows": RECIPE}
+    told: dict[str, Any] = {
+        "command": " ".join(["python -m benchmarks.same_rows PFLLIB_CHECKOUT --method", *found]),
+        "rows": RECIPE,
+    }
     told |= {"peer": "PFLlib", "peer commit": at.stdout.strip(), "environment": versions, "methods": found}
     options.output.write_text(json.dumps(told, indent=1) + "\n")
 

@@ -255,7 +255,7 @@ def _listens(port: int) -> bool:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--hidden", type=int, nargs="+", default=[64, 8192])
+    parser.add_argument("--hidden", type=int, nargs="+", default=[64, 512, 8192])
     parser.add_argument("--output", type=Path)
     given = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"

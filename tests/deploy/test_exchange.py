@@ -6,13 +6,13 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from flwr.app import Error, Message
+from flwr.app import ConfigRecord, Error, Message, MessageType, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
 from partita.deploy import flower
 from partita.deploy.certificates import fingerprint, make_key
-from partita.deploy.flower import Asked, body_of, content_of, exchanged
+from partita.deploy.flower import BODY, Asked, body_of, content_of, exchanged
 
 
 @dataclass
@@ -157,3 +157,24 @@ def test_a_name_with_another_key_is_nobody(clock: Clock, tmp_path_factory: pytes
     assert ask(grid, "a", keys=keys) == {"a": "the site is not connected"}
     assert grid.pushed == []
     assert ask(Pretending(clock, lambda now: {"a": "1"}, keys={"a": own}), "a", keys=keys) == {"a": b"a"}
+
+
+@pytest.mark.parametrize("size", [0, 7, flower.WHOLE, flower.WHOLE + 1])
+def test_messages_of_any_size(clock: Clock, size: int) -> None:
+    body = bytes(size)
+    assert body_of(Message(content_of(body), 1, MessageType.QUERY)) == body
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        RecordDict(),
+        RecordDict({BODY: ConfigRecord({"other": b""})}),
+        RecordDict({BODY: ConfigRecord({BODY: "text"})}),
+        RecordDict({BODY: MetricRecord({BODY: 1.0})}),
+    ],
+)
+def test_whoever_has_a_key_may_answer_anything(clock: Clock, content: RecordDict) -> None:
+    """What is no message of ours is a reply that cannot be used, and the app goes on."""
+    said = flower._body_or_problem(Message(content, 1, MessageType.QUERY))
+    assert said == (b"", "the reply cannot be read: it is no message of Partita")

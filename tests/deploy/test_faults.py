@@ -1,8 +1,6 @@
 """Sites that crash, lie or are silent: the round goes on without them, and nothing that was accepted is lost."""
 
 import dataclasses
-import sqlite3
-import stat
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
@@ -19,7 +17,6 @@ from partita.algorithms.flayer import flayer
 from partita.algorithms.scaffold import scaffold
 from partita.core.samples import Samples
 from partita.deploy.messages import Order, Reply
-from partita.deploy.personal import DATABASE, PersonalStore
 from partita.deploy.plan import Plan
 from partita.deploy.server import Limits
 from partita.errors import PartitaError
@@ -214,86 +211,3 @@ def test_a_site_refuses_what_does_not_fit(tmp_path: Path) -> None:
                 raise PartitaError(reply.refused)
         unknown = Reply.read(sites[0].answer(Order("train", "f" * 64).write()))
         assert "was not introduced" in unknown.refused
-
-
-# The personal store.
-
-
-def own(value: float) -> Tensors:
-    return {"head.weight": torch.full((3, 2), value), "flayer/accuracy": torch.tensor(value)}
-
-
-def test_what_was_not_accepted_is_rolled_back(tmp_path: Path) -> None:
-    with PersonalStore(tmp_path / "site") as store:
-        assert store.own("p", 0) == {}
-        store.keep("p", 1, own(1))
-        assert digest(store.own("p", 1)) == digest(own(1)), "pending, for evaluation"
-        store.settle("p", 0)
-        with pytest.raises(PartitaError, match="from round 1 of this site, which holds no round"):
-            store.own("p", 1)
-        store.keep("p", 1, own(2))
-        store.settle("p", 1)
-        store.keep("p", 4, own(3))
-        store.keep("p", 4, own(4))
-    with PersonalStore(tmp_path / "site") as store:
-        store.settle("p", 1)
-        assert digest(store.own("p", 1)) == digest(own(2))
-        with pytest.raises(PartitaError, match=r"from round 0 of this site, which holds round 1 \(accepted\)"):
-            store.settle("p", 0)
-        with pytest.raises(PartitaError, match="goes on from round 7"):
-            store.settle("p", 7)
-        with pytest.raises(PartitaError, match="accepted already"):
-            store.keep("p", 1, own(5))
-        assert store.own("another", 0) == {}
-
-
-def test_nobody_else_may_read_it_and_one_process_works_with_it(tmp_path: Path) -> None:
-    folder = tmp_path / "site"
-    with PersonalStore(folder) as store:
-        store.keep("p", 1, own(1))
-        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-        assert {stat.S_IMODE(path.stat().st_mode) for path in folder.glob(f"{DATABASE}*")} == {0o600}
-        with pytest.raises(PartitaError, match="Another process is using"):
-            PersonalStore(folder)
-
-
-def test_damage_is_noticed(tmp_path: Path) -> None:
-    with PersonalStore(tmp_path) as store:
-        store.keep("p", 1, own(1))
-    connection = sqlite3.connect(tmp_path / DATABASE)
-    connection.execute("UPDATE parts SET bytes = zeroblob(length(bytes))")
-    connection.commit()
-    connection.close()
-    with (
-        PersonalStore(tmp_path) as store,
-        pytest.raises(PartitaError, match="damaged: the state of round 1 does not match"),
-    ):
-        store.own("p", 1)
-
-
-def test_a_truncated_file_is_noticed(tmp_path: Path) -> None:
-    with PersonalStore(tmp_path) as store:
-        store.keep("p", 1, {"head.weight": torch.ones(5000)})
-    path = tmp_path / DATABASE
-    path.write_bytes(path.read_bytes()[:8192])
-    with pytest.raises(PartitaError, match="is damaged"), PersonalStore(tmp_path) as store:
-        store.own("p", 1)
-
-
-def test_with_a_key_nothing_can_be_read_without_it(tmp_path: Path) -> None:
-    pytest.importorskip("cryptography")
-    key, other = tmp_path / "key", tmp_path / "other"
-    key.write_bytes(bytes(range(32)))
-    other.write_bytes(bytes(32))
-    secret = own(0.123)
-    with PersonalStore(tmp_path / "site", key) as store:
-        store.keep("p", 1, secret)
-        assert digest(store.own("p", 1)) == digest(secret)
-    held = b"".join(path.read_bytes() for path in (tmp_path / "site").glob(f"{DATABASE}*"))
-    assert secret["head.weight"].numpy().tobytes() not in held
-    for wrong in (other, None):
-        with PersonalStore(tmp_path / "site", wrong) as store, pytest.raises(PartitaError, match="is damaged"):
-            store.own("p", 1)
-    other.write_bytes(b"short")
-    with pytest.raises(PartitaError, match=r"has 5 bytes. Make one: openssl rand"):
-        PersonalStore(tmp_path / "third", other)

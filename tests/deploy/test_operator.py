@@ -122,6 +122,8 @@ def test_keys_are_told_apart_by_their_fingerprints(tmp_path: Path) -> None:
     ).stdout
     if as_pem:
         assert fingerprint(as_pem) == fingerprint_of(public)
+    shown = subprocess.run(["ssh-keygen", "-l", "-f", str(public)], capture_output=True, check=False, text=True).stdout
+    assert not shown or shown.split()[1] == fingerprint_of(public), "what a site sees of its key"
     assert fingerprint_of(make_key(tmp_path / "other")) != fingerprint_of(public)
 
 

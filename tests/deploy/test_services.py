@@ -1,6 +1,8 @@
 """What is wrong with certificates, keys and ports is told in one line, before anything is started."""
 
+import importlib
 import socket
+import sqlite3
 import ssl
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -8,14 +10,19 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 
-from partita.deploy.certificates import make_certificates, make_key
+from partita.deploy.certificates import make_certificates, make_key, need_key
 from partita.deploy.services import (
     AUTHORITY,
     CERTIFICATE,
+    DATABASE,
     KEY,
+    MESSAGES,
     SuperLinkService,
     SuperNodeService,
+    forget_messages,
     free_port,
     need_trusted,
 )
@@ -79,6 +86,56 @@ def test_files_that_are_missing(tmp_path: Path) -> None:
         SuperLinkService(tmp_path, "127.0.0.1", free_port()).run()
 
 
+@pytest.mark.parametrize("kind", ["text", "public", "rsa", "password", "folder"])
+def test_what_is_no_key_of_a_site(kind: str, tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    public = make_key(key)
+    need_key(key)
+    secret = serialization.load_ssh_private_key(key.read_bytes(), None)
+    form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8)
+    key.write_bytes(secret.private_bytes(*form, serialization.NoEncryption()))
+    need_key(key)
+    if kind == "folder":
+        key = tmp_path
+    elif kind == "public":
+        key = public
+    else:
+        other = rsa.generate_private_key(65537, 2048)
+        key.write_bytes(
+            {
+                "text": b"no key",
+                "rsa": other.private_bytes(*form, serialization.NoEncryption()),
+                "password": secret.private_bytes(*form, serialization.BestAvailableEncryption(b"secret")),
+            }[kind]
+        )
+    with pytest.raises(PartitaError, match=r"is no key of a site \(.+\)\. Make one with: ssh-keygen"):
+        need_key(key)
+
+
 def test_a_port_that_is_taken(tmp_path: Path) -> None:
     with listening_with(made(tmp_path / "own")) as port, pytest.raises(PartitaError, match="choose another port"):
         SuperLinkService(tmp_path / "own", "127.0.0.1", port).run()
+
+
+def test_a_superlink_forgets_what_was_on_its_way(tmp_path: Path) -> None:
+    """Sites stay enrolled. Where there are no such tables, or nothing at all, there is nothing to forget."""
+    database = tmp_path / DATABASE
+    forget_messages(database)
+    assert not database.exists()
+    with closing(sqlite3.connect(database)) as connection, connection:
+        for table in ("node", *MESSAGES[1:]):
+            connection.execute(f"CREATE TABLE {table} (id INTEGER)")
+            connection.execute(f"INSERT INTO {table} VALUES (1)")
+    forget_messages(database)
+    with closing(sqlite3.connect(database)) as connection:
+        assert connection.execute("SELECT COUNT(*) FROM node").fetchone() == (1,)
+        assert connection.execute(f"SELECT COUNT(*) FROM {MESSAGES[1]}").fetchone() == (0,)
+    database.write_text("no database at all")
+    forget_messages(database)
+
+
+def test_flowers_tables_of_messages_have_these_names() -> None:
+    """A version of Flower that calls them otherwise is noticed here."""
+    models = importlib.import_module("flwr.supercore.state.schema.linkstate_models")
+    tables = {each for base in vars(models).values() if hasattr(base, "metadata") for each in base.metadata.tables}
+    assert tables >= {*MESSAGES}

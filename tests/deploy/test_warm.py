@@ -18,12 +18,16 @@ from partita.deploy import warm
 
 def started():
     open(sys.argv[1], "w").write(f"{os.getpid()} {os.getppid()} {' '.join(sys.argv)}")
+    while sys.argv[-1] == "lasting":
+        time.sleep(0.05)
     raise SystemExit("which is told to nobody")
 
 def stays():
     open(sys.argv[1] + ".main", "w").write(str(os.getpid()))
-    subprocess.run(["starts", sys.argv[1], "two words", "--option"], check=True)
-    while sys.argv[2] == "stay" or not os.path.exists(sys.argv[1]):
+    last = "lasting" if sys.argv[2] == "lasting" else "--option"
+    process = subprocess.Popen(["starts", sys.argv[1], "two words", last])
+    assert last == "lasting" or not process.wait()
+    while sys.argv[2] != "end" or not os.path.exists(sys.argv[1]):
         time.sleep(0.05)
     return 3
 
@@ -58,6 +62,21 @@ def test_the_command_ends_with_the_process_that_forks(tmp_path: Path) -> None:
     assert wait_for(lambda: not alive(main))
 
 
+@pytest.mark.parametrize("who", ["the command", "who forks"])
+def test_what_was_started_ends_with_them(tmp_path: Path, who: str) -> None:
+    """So an app whose SuperLink was killed is gone at once, and whoever waits for it knows."""
+    place = tmp_path / "told"
+    with subprocess.Popen([sys.executable, "-c", PROGRAM, str(place), "lasting"], stdout=subprocess.DEVNULL) as process:
+        try:
+            assert wait_for(lambda: place.exists() and bool(place.read_text()))
+            started = int(place.read_text().split()[0])
+            assert alive(started)
+            os.kill(int(Path(f"{place}.main").read_text()) if who == "the command" else process.pid, signal.SIGKILL)
+            assert wait_for(lambda: not alive(started))
+        finally:
+            process.kill()
+
+
 def test_sigterm_is_passed_on(tmp_path: Path) -> None:
     place = tmp_path / "told"
     with subprocess.Popen([sys.executable, "-c", PROGRAM, str(place), "stay"], stdout=subprocess.DEVNULL) as process:
@@ -68,6 +87,17 @@ def test_sigterm_is_passed_on(tmp_path: Path) -> None:
         finally:
             process.kill()
     assert wait_for(lambda: not alive(int(Path(f"{place}.main").read_text())))
+
+
+def test_an_interrupted_command_has_nothing_to_tell() -> None:
+    program = """
+from partita.deploy.warm import _be
+def interrupted():
+    raise KeyboardInterrupt
+_be(interrupted, ["starts"])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (130, "")
 
 
 def test_pauses_grow_until_there_is_something_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

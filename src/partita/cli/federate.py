@@ -104,7 +104,10 @@ def run_deployment(deployment: "Deployment", folder: Path, as_json: bool) -> Non
     if not as_json:
         doing = f"Starting a SuperLink and {count} sites" if trial else f"Waiting for {count} sites"
         terminal.tell(f"{doing}. Watch them with: partita federate status {folder}")
-    with shown(folder, as_json, f"partita resume {folder}") as on_event, deployment.open(folder) as (made, sites):
+    with (
+        shown(folder, as_json, f"partita resume {folder}") as on_event,
+        deployment.open(folder, terminal.tell) as (made, sites),
+    ):
         kept = keep(made, folder, baselines=None, on=executor_of_sites(sites), on_event=on_event)
     report_on(folder, tell=not as_json)
     print_kept(kept.stored, kept.baselines, as_json)

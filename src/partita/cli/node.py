@@ -195,5 +195,6 @@ def plan_of(path: Path) -> "Plan":
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as problem:
-        raise PartitaError(f"Cannot read {path}: {problem}.") from problem
+        reason = problem.strerror if isinstance(problem, OSError) else problem
+        raise PartitaError(f"Cannot read {path}: {reason}. Make a plan with: partita federate plan") from problem
     return Plan.read(text)

@@ -50,7 +50,7 @@ def enrol(site: Site, key: PublicKey, federation: Federation = Path()) -> None:
     from ..deploy.operator import Operator
 
     found = Operator(federation).enrol(site, key)
-    terminal.tell(f"{site} is enrolled. Let the site compare the fingerprint of its key: {found.key}")
+    terminal.tell(f"{site} is enrolled. Let the site compare {found.key} with: ssh-keygen -l -f KEY.pub")
 
 
 def revoke(site: Site, federation: Federation = Path()) -> None:
@@ -72,7 +72,7 @@ def rotate(site: Site, key: PublicKey, federation: Federation = Path()) -> None:
     from ..deploy.operator import Operator
 
     found = Operator(federation).rotate(site, key)
-    terminal.tell(f"{site} has another key. Its fingerprint: {found.key}")
+    terminal.tell(f"{site} has another key. Let the site compare {found.key} with: ssh-keygen -l -f KEY.pub")
 
 
 def status(

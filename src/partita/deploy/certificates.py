@@ -3,6 +3,7 @@
 Those made here are for a trial: whoever can read the folder can be any of them.
 """
 
+import base64
 import datetime
 import hashlib
 import ipaddress
@@ -10,10 +11,12 @@ import os
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from ..errors import PartitaError
 from .services import AUTHORITY, CERTIFICATE, KEY
 
 DAYS = 30
@@ -55,12 +58,29 @@ def make_key(path: Path) -> Path:
     return path.with_suffix(".pub")
 
 
+def need_key(path: Path) -> None:
+    """Refuse a file that is not the private half of a site's key."""
+    try:
+        content = path.read_bytes()
+        ssh = b"OPENSSH" in content
+        key = (serialization.load_ssh_private_key if ssh else serialization.load_pem_private_key)(content, None)
+        if isinstance(key, ec.EllipticCurvePrivateKey):
+            return
+        reason = "of another kind"
+    except OSError as problem:
+        reason = str(problem.strerror)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        reason = "no private key, or one with a password"
+    raise PartitaError(f"{path} is no key of a site ({reason}). Make one with: ssh-keygen -t ecdsa -b 384 -N '' -f KEY")
+
+
 def fingerprint(public_key: bytes) -> str:
-    """SHA-256 of a public key, whether as PEM or as OpenSSH writes it."""
+    """Of a public key, in PEM or as OpenSSH writes it; a site compares it with what `ssh-keygen -l` shows."""
     ssh = public_key.startswith((b"ssh-", b"ecdsa-"))
     load = serialization.load_ssh_public_key if ssh else serialization.load_pem_public_key
-    form = serialization.PublicFormat.SubjectPublicKeyInfo
-    return hashlib.sha256(load(public_key).public_bytes(serialization.Encoding.DER, form)).hexdigest()
+    line = load(public_key).public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    digest = hashlib.sha256(base64.b64decode(line.split()[1])).digest()
+    return f"SHA256:{base64.b64encode(digest).decode().rstrip('=')}"
 
 
 def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:

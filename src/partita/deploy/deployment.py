@@ -12,7 +12,7 @@ from ..errors import PartitaError
 from ..experiment.experiment import Experiment
 from . import DEPLOYMENT
 from .federated import federated, introductions
-from .loopback import loopback
+from .loopback import Tell, loopback
 from .operator import Operator
 from .plan import Plan
 from .server import Limits, Sites
@@ -36,13 +36,13 @@ class Deployment:
     place: Path | Trial
 
     @contextmanager
-    def open(self, run: Path) -> Iterator[tuple[Experiment, Sites]]:
+    def open(self, run: Path, tell: Tell = lambda text: None) -> Iterator[tuple[Experiment, Sites]]:
         """The experiment and what carries it out, in the folder of its run, which then can be resumed."""
         place = self.place
         if isinstance(place, Trial):
             self._write(run)
             with (
-                loopback(self.plan, place.data, run.parent, place.port) as superlink,
+                loopback(self.plan, place.data, run.parent, place.port, tell) as superlink,
                 federated(self.plan, superlink, self.limits, run) as made,
             ):
                 yield made

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from socket import socket
 
-from flwr.app import Array, ArrayRecord, Context, Error, Message, MessageType, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Error, Message, MessageType, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
@@ -23,6 +23,8 @@ from .certificates import fingerprint
 from .wire import ask, connected, receive, send
 
 BODY = "message"
+WHOLE = 1 << 20
+"""Bytes up to which a message travels as one record. Of a larger one Flower sends parts; each is a request more."""
 PAUSE = 0.1
 """Seconds between two looks for replies."""
 LOOK = 0.5
@@ -56,9 +58,9 @@ def carry(grid: Grid, context: Context) -> None:
     with suppress(BrokenPipeError, ConnectionResetError), closing(connected(place)) as connection:
         while asked := _asked(connection):
             for site, reply in exchanged(grid, asked, lambda sites: _tell(connection, online=sorted(sites))):
-                problem = reply if isinstance(reply, str) else None
+                body, problem = _body_or_problem(reply)
                 _tell(connection, site=site, problem=problem)
-                send(connection, body_of(reply) if isinstance(reply, Message) else b"")
+                send(connection, body)
             _tell(connection)
 
 
@@ -141,12 +143,30 @@ def _is_known(site: str, public_key: bytes, keys: Mapping[str, str] | None) -> b
 
 
 def content_of(message: bytes) -> RecordDict:
-    """A message as Flower carries it: as one array of bytes, which may be of any size."""
+    """A message as Flower carries it: as a setting where it is small, else as an array, which may be of any size."""
+    if len(message) <= WHOLE:
+        return RecordDict({BODY: ConfigRecord({BODY: message})})
     return RecordDict({BODY: ArrayRecord({BODY: Array("bytes", (len(message),), "partita", message)})})
 
 
 def body_of(message: Message) -> bytes:
-    return bytes(message.content.array_records[BODY][BODY].data)
+    """What `content_of` was given. Whoever has a site's key can send anything else."""
+    found = message.content.get(BODY)
+    body = found.get(BODY) if isinstance(found, ArrayRecord | ConfigRecord) else None
+    if isinstance(body, Array):
+        return bytes(body.data)
+    if not isinstance(body, bytes):
+        raise PartitaError("it is no message of Partita")
+    return body
+
+
+def _body_or_problem(reply: Message | str) -> tuple[bytes, str | None]:
+    if isinstance(reply, str):
+        return b"", reply
+    try:
+        return body_of(reply), None
+    except PartitaError as problem:
+        return b"", f"the reply cannot be read: {problem}"
 
 
 def _asked(connection: socket) -> Asked | None:

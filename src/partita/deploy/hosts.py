@@ -183,11 +183,16 @@ def _operator(sites: Sequence[str], trial: bool) -> str:
     )
     return f"""{trust}
 
-1. Copy this folder to /etc/partita of the server, and superlink/*.service to /etc/systemd/system.
+1. Make a user, and copy this folder to the server:
+       useradd --system partita-link
+       cp -r . /etc/partita && chown -R partita-link /etc/partita/superlink
+       install -d -o partita-link -m 700 /var/lib/partita
+       cp superlink/*.service /etc/systemd/system && systemctl daemon-reload
 2. Let a reverse proxy stand before the SuperLink: superlink/nginx.conf. Flower's control API must not be reachable.
 3. systemctl enable --now partita-superlink
-4. Enrol each site with the public key that it sent: partita federate enrol {first} {key}
-5. Make a plan, and send it to all sites, which approve it: partita federate plan ... --sites {",".join(sites)}
+4. Enrol each site with the public key that it sent: partita federate enrol {first} {key} --federation /etc/partita
+5. Make a plan, and send it to all sites, which approve it:
+       partita federate plan experiment.toml --sites {",".join(sites)} --output /etc/partita/plan.json
 6. systemctl enable --now partita-server, and watch it: partita federate status /var/lib/partita/run --web"""
 
 
@@ -200,12 +205,19 @@ def _site(name: str, trial: bool) -> str:
     return f"""{key}ssh-keygen -t ecdsa -b 384 -N '' -f key
 Only key.pub leaves this machine: the operator enrols it under the name {name}.
 
-1. Put node.toml, key and {AUTHORITY} into /etc/partita, and the services into /etc/systemd/system. Edit node.toml.
-2. Make two users: partita-node reads the data and has the personal parts, partita-link has the key and the connection.
-   Each service works in a folder of its own user: /var/lib/partita/site and /var/lib/partita/flower.
+1. Make two users: partita-node reads the data and has the personal parts, partita-link has the key and the connection.
+       useradd --system partita-link && useradd --system --groups partita-link partita-node
+       install -d -o partita-node -m 700 /var/lib/partita/site
+       install -d -o partita-link -m 700 /var/lib/partita/flower
+2. Put the files where they belong, and edit node.toml: which data, and what may leave.
+       install -d /etc/partita && cp node.toml key {AUTHORITY} /etc/partita
+       chown partita-link /etc/partita/key && chmod 600 /etc/partita/key
+       cp *.service /etc/systemd/system && systemctl daemon-reload
+       sudo -u partita-node /opt/partita/bin/partita node check /etc/partita/node.toml
 3. systemctl enable --now partita-node partita-connect
-4. Read each plan that you are sent, and approve it: partita node approve /etc/partita/node.toml plan.json
-5. What arrived and left: partita node log /etc/partita/node.toml --verify"""
+4. Read each plan that you are sent, and approve it:
+       sudo -u partita-node /opt/partita/bin/partita node approve /etc/partita/node.toml plan.json
+5. What arrived and left: sudo -u partita-node /opt/partita/bin/partita node log /etc/partita/node.toml --verify"""
 
 
 def _write(folder: Path, files: Mapping[str, str]) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from threading import Event, Thread
 
 from ..errors import PartitaError
 from ..extras import optional
@@ -23,13 +24,23 @@ from .plan import Plan
 from .services import AUTHORITY, DATABASE, HOST, free_port, is_free, need_free
 from .superlink import SuperLink, environment
 
+LOG = "process.log"
 PATIENCE = 120.0
 """Seconds in which a process must be ready."""
+LOOK = 0.5
+"""Seconds between two looks whether the SuperLink is still there, and before it is started again."""
+Tell = Callable[[str], None]
+"""Is told what the user should know at once."""
 
 
 @contextmanager
-def loopback(plan: Plan, data: Mapping[str, object], folder: Path, port: int = 0) -> Iterator[SuperLink]:
-    """A SuperLink and all sites of a plan, each with its client of the data; they end with the block."""
+def loopback(
+    plan: Plan, data: Mapping[str, object], folder: Path, port: int = 0, tell: Tell = lambda text: None
+) -> Iterator[SuperLink]:
+    """A SuperLink and all sites of a plan, each with its client of the data; they end with the block.
+
+    A SuperLink that dies is started again, as systemd does elsewhere.
+    """
     certificates = optional("partita.deploy.certificates", "partita[flower]")
     optional("partita.deploy.flower", "partita[flower]")
     # Processes work in folders of their own.
@@ -44,10 +55,12 @@ def loopback(plan: Plan, data: Mapping[str, object], folder: Path, port: int = 0
     for old in home.glob(f"{DATABASE}*"):
         old.unlink()
     with ExitStack() as stack:
-        link = stack.enter_context(_process(["federate", "superlink", str(home), "--port", str(port)], home))
+        command = ["federate", "superlink", str(home), "--port", str(port)]
+        link = stack.enter_context(_process(command, home))
         sites = [_site(plan, number, data, folder) for number in range(len(plan.sites))]
         running = [stack.enter_context(_process(["node", "run", "node.toml"], site)) for site in sites]
         _wait(link, home, lambda: not is_free(HOST, port))
+        stack.enter_context(_started_again(link, command, home, tell))
         superlink = SuperLink(address, home / AUTHORITY)
 
         def register(number: int) -> None:
@@ -89,7 +102,7 @@ def _toml(value: object) -> str:
 @contextmanager
 def _process(arguments: Sequence[str], folder: Path) -> Iterator["subprocess.Popen[bytes]"]:
     """A command of ours with all that it starts, in a folder that has its log. It does not outlive this process."""
-    with open(folder / "process.log", "ab") as log:
+    with open(folder / LOG, "ab") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "partita", *arguments],
             cwd=folder,
@@ -110,19 +123,52 @@ def _process(arguments: Sequence[str], folder: Path) -> Iterator["subprocess.Pop
     finally:
         watchdog.kill()
         watchdog.communicate()
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGTERM)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(5)
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        _end(process)
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """End a process with all that it started, which may be there when it is not."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(5)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+@contextmanager
+def _started_again(link: "subprocess.Popen[bytes]", command: Sequence[str], home: Path, tell: Tell) -> Iterator[None]:
+    """Start the SuperLink anew whenever it ends within the block. Its app dies with it, and so is noticed at once."""
+    over = Event()
+
+    def watch() -> None:
+        process = link
+        with ExitStack() as stack:
+            while not over.wait(LOOK):
+                if process.poll() is not None:
+                    ended = f"The SuperLink has ended ({_how(process.returncode)}; see {home / LOG})"
+                    tell(f"{ended} and is started again. The round goes on.")
+                    _end(process)
+                    process = stack.enter_context(_process(command, home))
+
+    watching = Thread(target=watch, daemon=True)
+    watching.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watching.join()
+
+
+def _how(code: int) -> str:
+    return f"killed by {signal.Signals(-code).name}" if code < 0 else f"code {code}"
 
 
 def _wait(process: "subprocess.Popen[bytes]", folder: Path, ready: Callable[[], bool]) -> None:
     end = time.monotonic() + PATIENCE
     while not ready():
         if process.poll() is not None or time.monotonic() > end:
-            lines = (folder / "process.log").read_text("utf-8", "replace").strip().splitlines()
+            lines = (folder / LOG).read_text("utf-8", "replace").strip().splitlines()
             raise PartitaError(f"A process of the federation did not start: {lines[-1] if lines else 'no word'}")
         time.sleep(0.1)

@@ -10,20 +10,18 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Literal
-
-from safetensors import SafetensorError
+from typing import IO, Literal
 
 from ..errors import PartitaError
-from ..extras import optional
-from ..runs.blobs import joined, pack, parts_of, unpack
+from ..runs.blobs import checked, checksum
 from ..runs.database import connect, lock
 from ..tensors import Tensors
+from .cipher import Cipher
+from .states import read, written
 
 DATABASE = "personal.sqlite"
-KEY = 32
-"""Bytes of a key."""
-NONCE = 12
+FORMAT = 2
+"""Of the database. States of another one cannot be read."""
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS plans (plan TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS states (
@@ -59,7 +57,7 @@ class PersonalStore:
     def __init__(self, folder: Path, key: Path | None = None, *, write: bool = True) -> None:
         """`key` is a file of 32 bytes, with which states are encrypted."""
         self.folder = folder
-        self._cipher = _Cipher(key) if key else None
+        self._cipher = Cipher(key) if key else None
         self._lock: IO[str] | None = None
         if write:
             try:
@@ -73,14 +71,19 @@ class PersonalStore:
             raise PartitaError(f"There is no personal state in {folder}: the site has not run yet.")
         try:
             self._connection = connect(folder, DATABASE, write=write)
+        except BaseException:
+            if self._lock:
+                self._lock.close()
+            raise
+        try:
+            self._need_format()
             if write:
                 with self._explained():
                     # What is replaced is overwritten: a personal part is not to be found in free pages.
                     self._connection.execute("PRAGMA secure_delete = ON")
-                    self._connection.executescript(SCHEMA)
+                    self._connection.executescript(f"{SCHEMA}PRAGMA user_version = {FORMAT};")
         except BaseException:
-            if self._lock:
-                self._lock.close()
+            self.close()
             raise
 
     def close(self) -> None:
@@ -193,17 +196,19 @@ class PersonalStore:
             return int(self._connection.execute("SELECT COALESCE(SUM(count), 0) FROM releases").fetchone()[0])
 
     def _put(self, plan: str, slot: Slot, round: int, tensors: Tensors, kept: int | None = None) -> None:
-        blob = pack(tensors)
+        # One part after another, so that a large state is in memory once.
+        parts = written(tensors)
         if self._cipher:
-            blob = self._cipher.sealed(blob, _place(plan, slot, round))
-        parts = list(parts_of(blob))
+            parts = self._cipher.sealed(parts, _place(plan, slot, round))
         with self._writing() as connection:
             [number] = connection.execute("SELECT COALESCE(MAX(blob), 0) + 1 FROM states").fetchone()
-            connection.execute(
-                "INSERT OR REPLACE INTO states VALUES (?, ?, ?, ?, ?)", (plan, slot, round, number, len(parts))
-            )
+            connection.execute("DELETE FROM states WHERE plan = ? AND slot = ?", (plan, slot))
             connection.execute(UNUSED)
-            connection.executemany("INSERT INTO parts VALUES (?, ?, ?, ?)", [(number, *part) for part in parts])
+            count = 0
+            for part in parts:
+                connection.execute("INSERT INTO parts VALUES (?, ?, ?, ?)", (number, count, part, checksum(part)))
+                count += 1
+            connection.execute("INSERT INTO states VALUES (?, ?, ?, ?, ?)", (plan, slot, round, number, count))
             if kept is not None:
                 connection.execute("INSERT OR REPLACE INTO evaluations VALUES (?, ?, ?)", (plan, round, kept))
 
@@ -212,13 +217,30 @@ class PersonalStore:
         round, number, count = self._connection.execute(
             "SELECT round, blob, parts FROM states WHERE plan = ? AND slot = ?", (plan, slot)
         ).fetchone()
-        found = self._connection.execute(
-            "SELECT part, bytes, checksum FROM parts WHERE blob = ? ORDER BY part", (number,)
-        ).fetchall()
-        blob = joined(found, count, f"the state of round {round}")
-        tensors = unpack(self._cipher.opened(blob, _place(plan, slot, round)) if self._cipher else blob)
-        # In memory of its own: where a tensor begins decides the last bits of sums.
-        return round, {name: tensor.clone() for name, tensor in tensors.items()}
+        parts = self._parts(number, count, f"the state of round {round}")
+        return round, read(self._cipher.opened(parts, _place(plan, slot, round)) if self._cipher else parts)
+
+    def _parts(self, number: int, count: int, what: str) -> Iterator[bytes]:
+        """All parts of a state in their order; each has its checksum."""
+        query, found = "SELECT part, bytes, checksum FROM parts WHERE blob = ? ORDER BY part", 0
+        for part, content, stored in self._connection.execute(query, (number,)):
+            if part != found:
+                break
+            yield checked(content, stored, what)
+            found += 1
+        if found != count:
+            raise ValueError(f"{what} has {found} of {count} parts")
+
+    def _need_format(self) -> None:
+        """Refuse what another version of Partita wrote."""
+        with self._explained():
+            [format] = self._connection.execute("PRAGMA user_version").fetchone()
+            [tables] = self._connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+        if tables and format != FORMAT:
+            raise PartitaError(
+                f"The personal state in {self.folder} has the format {format}, and this version of Partita reads "
+                f"{FORMAT}. Use the version that wrote it, or another folder for new plans."
+            )
 
     def _rounds(self, plan: str) -> dict[str, int]:
         """The round of each slot of the personal part that holds something."""
@@ -247,7 +269,7 @@ class PersonalStore:
                 f"The personal state in {self.folder} cannot be read or written: {problem}. Is the disk full? What was "
                 "accepted before is safe."
             ) from problem
-        except (sqlite3.DatabaseError, SafetensorError, ValueError) as problem:
+        except (sqlite3.DatabaseError, ValueError, TypeError, RuntimeError) as problem:
             raise PersonalStateError(
                 f"The personal state in {self.folder} is damaged: {problem}. Restore {DATABASE} from a copy."
             ) from problem
@@ -256,29 +278,3 @@ class PersonalStore:
 def _place(plan: str, slot: Slot, round: int) -> bytes:
     """What a state is of. A pending one becomes the accepted one as it is."""
     return f"{plan} {'shared' if slot == 'received' else 'own'} {round}".encode()
-
-
-class _Cipher:
-    """AES-256 in GCM mode. A state that was put in the place of another one is not opened."""
-
-    def __init__(self, key: Path) -> None:
-        try:
-            secret = key.read_bytes()
-        except OSError as problem:
-            raise PartitaError(f"Cannot read the key {key}: {problem.strerror}.") from problem
-        if len(secret) != KEY:
-            raise PartitaError(f"The key {key} has {len(secret)} bytes. Make one: openssl rand -out {key} {KEY}")
-        self._cipher: Any = optional("cryptography.hazmat.primitives.ciphers.aead", "partita[deploy]").AESGCM(secret)
-
-    def sealed(self, blob: bytes, place: bytes) -> bytes:
-        nonce = os.urandom(NONCE)
-        sealed: bytes = self._cipher.encrypt(nonce, blob, place)
-        return nonce + sealed
-
-    def opened(self, blob: bytes, place: bytes) -> bytes:
-        invalid: type[Exception] = optional("cryptography.exceptions", "partita[deploy]").InvalidTag
-        try:
-            opened: bytes = self._cipher.decrypt(blob[:NONCE], blob[NONCE:], place)
-        except invalid as problem:
-            raise ValueError("the key does not open a state") from problem
-        return opened

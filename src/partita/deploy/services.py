@@ -2,8 +2,9 @@
 
 import os
 import socket
+import sqlite3
 import ssl
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from .warm import run_warm
 
 AUTHORITY, CERTIFICATE, KEY = "authority.crt", "superlink.crt", "superlink.key"
 DATABASE = "link.db"
+MESSAGES = ("message_ins", "message_res")
+"""Flower's tables of orders and replies."""
 PATIENCE = 10.0
 """Seconds in which a SuperLink that is there answers."""
 HOST = "127.0.0.1"
@@ -31,9 +34,13 @@ class SuperLinkService:
     def run(self) -> int:
         """Until it is ended; returns its exit code."""
         for name in (AUTHORITY, CERTIFICATE, KEY):
-            _need_file(self.folder / name, "Make certificates for a trial with: partita federate init")
+            _need_file(
+                self.folder / name,
+                "Make certificates for a trial with: partita federate init FOLDER --sites ... --trial",
+            )
         need_free(self.host, self.port)
         place = self.folder.absolute()
+        forget_messages(place / DATABASE)
         arguments = [
             *("--host", self.host, "--port", str(self.port), "--database", str(place / DATABASE)),
             *("--ssl-certfile", str(place / CERTIFICATE), "--ssl-keyfile", str(place / KEY)),
@@ -60,6 +67,7 @@ class SuperNodeService:
         """Until it is ended, with its files in `home`; returns its exit code."""
         _need_file(self.certificate, "Ask the operator of the federation for the authority's certificate.")
         _need_file(self.key, "Make one with: ssh-keygen -t ecdsa -b 384 -N '' -f KEY")
+        optional("partita.deploy.certificates", "partita[flower]").need_key(self.key)
         need_trusted(self.superlink, self.certificate)
         arguments = [
             *("--superlink", self.superlink, "--root-certificates", str(self.certificate.absolute())),
@@ -68,6 +76,20 @@ class SuperNodeService:
             *("--node-config", f"socket='{self.socket.absolute()}'"),
         ]
         return _run("flower-supernode", arguments, home)
+
+
+def forget_messages(database: Path) -> None:
+    """Take out what was on its way when the last SuperLink ended; who is enrolled stays.
+
+    The apps that it was to or from died with that SuperLink. A SuperNode that gets such an order waits a minute.
+    """
+    if not database.is_file():
+        return
+    with closing(sqlite3.connect(database)) as connection, connection:
+        for table in MESSAGES:
+            # Another version of Flower may have other tables.
+            with suppress(sqlite3.DatabaseError):
+                connection.execute(f"DELETE FROM {table}")
 
 
 def free_port() -> int:

@@ -37,7 +37,7 @@ class SiteStatus:
     answers: int = 0
     left_out: int = 0
     problem: str = ""
-    """Why it was last left out."""
+    """Why it is left out, until its next answer."""
     received: int = 0
     """Bytes of messages to the site."""
     sent: int = 0
@@ -207,7 +207,7 @@ class _Reading:
             if site.asked_since and self.now:
                 took = (_time(time) - _time(site.asked_since)).total_seconds()
                 self._took.setdefault(self.now.kind, []).append(took)
-            site.asked_since, site.last_seen, site.last_answer = None, time, time
+            site.asked_since, site.last_seen, site.last_answer, site.problem = None, time, time, ""
             site.answers += 1
             site.sent += int(entry["bytes"])
         elif event == "left out":

@@ -54,7 +54,7 @@ def run_warm(command: str, arguments: Sequence[str]) -> int:
         vars(sys.modules[POLLING])["time"] = Pauses()
     with TemporaryDirectory() as place, listening(Path(place) / "socket") as listener:
         os.environ["PATH"] = os.pathsep.join([str(_commands(Path(place), STARTED_BY[command])), os.environ["PATH"]])
-        main = _fork({command: partial(_ending_with, os.getpid(), loaded[command])}, command, arguments, listener)
+        main = _fork(loaded, command, arguments, _ask_to_end, listener)
         before = signal.signal(signal.SIGTERM, lambda *_: os.kill(main, signal.SIGTERM))
         try:
             return _wait(main, loaded, listener)
@@ -86,7 +86,7 @@ def _wait(main: int, loaded: Mapping[str, Callable[[], object]], listener: socke
             with closing(connection):
                 connection.settimeout(LOOK)
                 name, *arguments = receive(connection).decode().split("\0")
-                _fork(loaded, name, arguments, connection, listener)
+                _fork(loaded, name, arguments, _end_at_once, connection, listener)
         with suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 if ended[0] == main:
@@ -94,27 +94,42 @@ def _wait(main: int, loaded: Mapping[str, Callable[[], object]], listener: socke
 
 
 def _fork(
-    loaded: Mapping[str, Callable[[], object]], name: str, arguments: Sequence[str], *inherited: socket.socket
+    loaded: Mapping[str, Callable[[], object]],
+    name: str,
+    arguments: Sequence[str],
+    alone: Callable[[], None],
+    *inherited: socket.socket,
 ) -> int:
-    """A child that is the command, as if it had been started by itself."""
+    """A child that is the command, as if it had been started by itself; when this process is gone, it is `alone`."""
+    parent = os.getpid()
     if child := os.fork():
         return child
     for each in inherited:
         each.close()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    _be(loaded[name], [name, *arguments])
+    _be(partial(_watching, parent, alone, loaded[name]), [name, *arguments])
 
 
-def _ending_with(parent: int, command: Callable[[], object]) -> object:
+def _watching(parent: int, alone: Callable[[], None], command: Callable[[], object]) -> object:
     """Run a command that is of no use without the process that forks for it."""
 
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(LOOK)
-        os.kill(os.getpid(), signal.SIGTERM)
+        alone()
 
     Thread(target=watch, daemon=True).start()
     return command()
+
+
+def _ask_to_end() -> None:
+    """A SuperNode takes its leave of the SuperLink."""
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _end_at_once() -> None:
+    """An app without its SuperLink has nobody to take leave of; who waits for it notices now."""
+    os._exit(1)
 
 
 def _be(command: Callable[[], object], arguments: list[str]) -> NoReturn:
@@ -124,6 +139,9 @@ def _be(command: Callable[[], object], arguments: list[str]) -> NoReturn:
         code = command()
     except SystemExit as ended:
         code = ended.code
+    except KeyboardInterrupt:
+        # A command that stays ends so what it has started. Nobody needs to read where that was.
+        code = 128 + signal.SIGINT
     except BaseException:
         traceback.print_exc()
     finally:

@@ -71,6 +71,10 @@ class Queue:
         self._near.extend(islice(self._jobs, AHEAD - len(self._near)))
         return bool(self._near)
 
+    def share(self, count: int) -> int:
+        """How many jobs each of so many workers could have of those that nobody has, as far ahead as one looks."""
+        return len(self._near) // count if self.left else 0
+
     def next_for(self, worker: object) -> Job | None:
         if not self.left:
             return None

@@ -8,7 +8,7 @@ import warnings
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from itertools import chain
 from typing import Any
@@ -33,8 +33,16 @@ from .inline import one_thread
 
 PATIENCE = 120.0
 """Seconds in which at least one worker must be ready, where none is at work."""
-ENVIRONMENT = {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
-"""Unless the user says otherwise: who connects needs a token, nothing is reported, and unused GPUs cause no warning."""
+ENVIRONMENT = {
+    **{"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"},
+    **{"RAY_task_events_report_interval_ms": "0", "RAY_enable_metrics_collection": "0"},
+}
+"""Unless the user says otherwise: who connects needs a token, nothing is reported, unused GPUs cause no warning, and
+nobody keeps a record of each call."""
+AHEAD = 2
+"""Orders that a worker has at a time: the next is there when one is done."""
+TOGETHER = 1 << 20
+"""Bytes up to which small jobs make one order: for them a call costs more than what it carries."""
 Block = npt.NDArray[np.uint8]
 
 
@@ -104,20 +112,25 @@ def ray(*, address: str | None = None, workers: int | None = None) -> Executor:
 
 @dataclass(eq=False)
 class Order:
-    """A job on its way; `begun` is how often a worker was given it."""
+    """Jobs on their way; `lost` is how often a worker was lost over them."""
 
-    job: Block
-    begun: int = 0
+    jobs: list[Block]
+    lost: int = 0
 
 
 @dataclass(eq=False)
 class Worker:
-    """An actor that enters, is at work on an order, or is idle."""
+    """An actor that enters, is at work on the first of its orders, or is idle."""
 
     actor: Any
-    call: Any
-    """What it was asked for last and has not answered."""
-    order: Order | None = None
+    calls: deque[Any]
+    """What it was asked for and has not answered, in their order: an actor does one thing after another."""
+    orders: deque[Order] = field(default_factory=deque)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has entered, and can take one more order."""
+        return len(self.calls) == len(self.orders) < AHEAD
 
 
 class Workers:
@@ -145,10 +158,8 @@ class Workers:
         with closing(pack(state)) as sent:
             held = self._put(sent)
             while True:
-                for worker in self._workers:
-                    if not worker.call and (order := lost.popleft() if lost else _next(queue, worker, sent)):
-                        self._begin(worker, order, held)
-                if not (lost or queue.left or any(worker.order for worker in self._workers)):
+                self._give(queue, lost, sent, held)
+                if not (lost or queue.left or any(worker.orders for worker in self._workers)):
                     break
                 for worker in self._answered():
                     yield from self._take(worker, lost)
@@ -165,16 +176,23 @@ class Workers:
 
     def _start(self) -> Worker:
         actor = self._actor.remote()
-        return Worker(actor, actor.enter.remote(_versions(), self._data, self._setup))
+        return Worker(actor, deque([actor.enter.remote(_versions(), self._data, self._setup)]))
 
-    def _begin(self, worker: Worker, order: Order, state: Any) -> None:
-        order.begun += 1
-        worker.order, worker.call = order, worker.actor.work.remote(order.job, self._states, state)
+    def _give(self, queue: Queue, lost: deque[Order], sent: Message, held: Any) -> None:
+        """An order for each worker that has none, then another; not the last ones, which go to whoever is free."""
+        count = len(self._workers)
+        for held_by_all in range(AHEAD):
+            for worker in self._workers:
+                if not worker.is_ready or len(worker.orders) > held_by_all or (held_by_all and not queue.share(count)):
+                    continue
+                if order := lost.popleft() if lost else _next(queue, worker, sent, max(1, queue.share(AHEAD * count))):
+                    worker.orders.append(order)
+                    worker.calls.append(worker.actor.work.remote(order.jobs, self._states, held))
 
     def _answered(self) -> list[Worker]:
         """Workers that have answered; this waits for one of them."""
-        at_work = any(worker.order for worker in self._workers)
-        calls = {worker.call: worker for worker in self._workers if worker.call}
+        at_work = any(worker.orders for worker in self._workers)
+        calls = {worker.calls[0]: worker for worker in self._workers if worker.calls}
         ready, _ = self._ray.wait(list(calls), timeout=None if at_work else PATIENCE)
         if not ready:
             raise PartitaError(
@@ -187,27 +205,32 @@ class Workers:
         """What a worker has answered: results, or that it is ready."""
         problems = self._ray.exceptions
         try:
-            answer: Block = self._ray.get(worker.call)
+            answers: list[Block] = self._ray.get(worker.calls[0])
         except problems.RayTaskError:
             raise
         except problems.RayError as problem:
             self._replace(worker, lost, problem)
             return []
-        worker.call, worker.order, self._failed = None, None, 0
-        return results_in(copied(answer.data))
+        worker.calls.popleft()
+        if worker.orders:
+            worker.orders.popleft()
+        self._failed = 0
+        return [result for answer in answers for result in results_in(copied(answer.data))]
 
     def _replace(self, worker: Worker, lost: deque[Order], problem: Exception) -> None:
-        """A worker is lost. Another one begins; its order goes to whoever is ready first."""
-        order = worker.order
-        self._failed += not order
-        if (order and order.begun >= ATTEMPTS) or self._failed >= ATTEMPTS * len(self._workers):
-            what = "over the same clients" if order else "before they were ready"
+        """A worker is lost. Another one begins; its orders go to whoever is ready first."""
+        if worker.orders:
+            worker.orders[0].lost += 1
+        else:
+            self._failed += 1
+        over = worker.orders[0].lost if worker.orders else 0
+        if over >= ATTEMPTS or self._failed >= ATTEMPTS * len(self._workers):
+            what = "over the same clients" if over else "before they were ready"
             raise PartitaError(
                 f"Workers of the Ray cluster were lost {ATTEMPTS} times {what} ({_first_line(problem)}). Is there too "
                 "little memory? Take fewer workers for each node."
             ) from problem
-        if order:
-            lost.append(order)
+        lost.extend(worker.orders)
         self._workers[self._workers.index(worker)] = self._start()
 
 
@@ -219,7 +242,7 @@ class Actor:
         self._state: Tensor | None = None
         self._states = 0
 
-    def enter(self, versions: Mapping[str, str], data: Block, setup: Block) -> Block:
+    def enter(self, versions: Mapping[str, str], data: Block, setup: Block) -> list[Block]:
         """Get ready for jobs."""
         keep_freed_memory()
         torch.set_num_threads(1)
@@ -234,20 +257,22 @@ class Actor:
                 shared = torch.from_numpy(data)
             self._setup = unpack_setup(copied(setup.data), known=shared)
         except BaseException as problem:
-            return _block(pack(Failure.of(problem)))
-        return _block(pack([]))
+            return [_block(pack(Failure.of(problem)))]
+        return []
 
-    def work(self, job: Block, states: int, state: Block) -> Block:
-        """The results of a job; `states` counts the server's states, so that each is copied once."""
+    def work(self, jobs: list[Block], states: int, state: Block) -> list[Block]:
+        """The results of jobs; `states` counts the server's states, so that each is copied once."""
         assert self._setup
         if self._state is None or states != self._states:
             self._states, self._state = states, copied(state.data)
-        return _block(answer_to(copied(job.data), self._state, self._setup))
+        return [_block(answer_to(copied(job.data), self._state, self._setup)) for job in jobs]
 
 
-def _next(queue: Queue, worker: Worker, state: Message) -> Order | None:
-    job = queue.next_for(worker)
-    return Order(_block(pack(job, known=state))) if job else None
+def _next(queue: Queue, worker: Worker, state: Message, most: int) -> Order | None:
+    jobs: list[Block] = []
+    while len(jobs) < most and sum(job.nbytes for job in jobs) < TOGETHER and (job := queue.next_for(worker)):
+        jobs.append(_block(pack(job, known=state)))
+    return Order(jobs) if jobs else None
 
 
 def _block(message: Message) -> Block:

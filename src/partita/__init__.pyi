@@ -107,6 +107,7 @@ from .evaluation.analyses.labels import labels as labels
 from .evaluation.analyses.network import network as network
 from .evaluation.analyses.onboarding import onboarding as onboarding
 from .evaluation.analyses.similarity import similarity as similarity
+from .evaluation.analyses.training import training as training
 from .evaluation.analyses.without_head import without_head as without_head
 from .evaluation.analysis import Analysis as Analysis
 from .evaluation.prediction.model import ClientModel as ClientModel, Prediction as Prediction

@@ -34,6 +34,7 @@ from partita.evaluation.analyses.embedding import embedding
 from partita.evaluation.analyses.finetuning import Tuning, after_each_epoch, finetuning, tuning_of
 from partita.evaluation.analyses.inside_outside import inside_outside
 from partita.evaluation.analyses.similarity import similarity
+from partita.evaluation.analyses.training import training
 from partita.evaluation.analyses.without_head import without_head
 from partita.evaluation.analysis import Result
 from partita.evaluation.population import ClientModels, Population
@@ -251,6 +252,20 @@ def test_accuracy_without_the_head_by_hand() -> None:
         assert found[name]["macro"] == pytest.approx(macro)
         assert found[name]["micro"] == pytest.approx(micro)
         assert found[name]["clients"] == 2
+
+
+def test_scores_on_training_samples_by_hand() -> None:
+    """Each starts at 0, and two steps of the head at a rate of 1/2 leave a quarter of its error on what it trained on.
+
+    On the test samples, whose answer is another, the error would be 1/4 too, but of the other sign: they are not asked.
+    """
+    clients = [models(number, numbers_task(), target(a), target(a / 2)) for number, a in ((4, 1.0), (9, 3.0))]
+    algorithm = finetune(on=local(), part=HEAD, epochs=2, optimizer=SGD(0.5))
+    found = training()(population(*(replace(each, algorithm=algorithm) for each in clients)))
+    assert found["clients"] == [4, 9]
+    assert found["scores"] == {"before_local": pytest.approx([1, 3]), "used": pytest.approx([0.25, 0.75])}
+    assert found["used"]["macro"] == pytest.approx(0.5)
+    assert found["before_local"]["macro"] == pytest.approx(2)
 
 
 def test_inside_and_outside_by_hand() -> None:

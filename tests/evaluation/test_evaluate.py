@@ -25,7 +25,7 @@ from partita.runs.stored import read_run
 from runs.kept import OWN_LABELS, REGRESSION
 from studies import SETTINGS, keep, made
 
-ASKED = ["finetuning", "without_head", "inside_outside", "similarity", "embedding"]
+ASKED = ["finetuning", "without_head", "training", "inside_outside", "similarity", "embedding"]
 """Without onboarding, which is about clients that never train."""
 SHORT: dict[str, Any] = {
     **SETTINGS,
@@ -135,7 +135,7 @@ def test_how_much_is_looked_at_is_a_setting(tmp_path: Path) -> None:
 def test_what_does_not_apply_says_why(tmp_path: Path) -> None:
     run(tmp_path / "run", data=REGRESSION)
     found = look(tmp_path / "run")
-    assert found.found.keys() == {"finetuning", "similarity"}
+    assert found.found.keys() == {"finetuning", "training", "similarity"}
     assert "no newcomers" in found.left_out.pop("onboarding")
     assert set(found.left_out.values()) == {"numbers has no classes."}
     assert "labels" not in read_run(tmp_path / "run").analyses
@@ -143,7 +143,7 @@ def test_what_does_not_apply_says_why(tmp_path: Path) -> None:
         look(tmp_path / "run", [embedding()])
     run(tmp_path / "own", data=OWN_LABELS)
     others = look(tmp_path / "own")
-    assert others.found.keys() == {"finetuning", "without_head", "embedding"}
+    assert others.found.keys() == {"finetuning", "without_head", "training", "embedding"}
     assert "its own classes" in others.left_out["inside_outside"]
     assert "networks differ" in others.left_out["similarity"]
     assert max(others.found["embedding"]["label"]) == 9

@@ -129,7 +129,7 @@ def test_a_result_holds_the_course_and_what_analyses_found(tmp_path: Path) -> No
         recipe_named("fedper_figure15"),
         borrowed={},
         runs={"fedper": {"algorithm": {"name": "fedper", "epochs": 1}}},
-        analyses={"finetuning": ("fedper",), "without_head": ("fedper",), "similarity": ("fedper",)},
+        analyses=dict.fromkeys(("finetuning", "without_head", "training", "similarity"), ("fedper",)),
         seeds=2,
     )
     micro = partial(shrunk, samples(tmp_path), rounds=3, evaluate_every=1)
@@ -148,6 +148,7 @@ def test_a_result_holds_the_course_and_what_analyses_found(tmp_path: Path) -> No
         assert made.scores["finetuning.full.0"][seed] == made.scores["before_local"][seed]
         assert made.scores["without_head.with_head"][seed] == made.scores["before_local"][seed]
         assert made.scores["cka.layer1"][seed] == [1.0, 1.0]
+        assert made.scores["training.used"][seed] == made.scores["training.before_local"][seed]
     assert made.validated == pytest.approx(fmean(each[-1] or 0 for each in made.course.validation.values()), abs=1e-5)
     # What is stored is added to, and not made again.
     stored = tmp_path / "results"

@@ -168,14 +168,14 @@ def test_how_much_is_looked_at_is_a_setting(tmp_path: Path) -> None:
 def test_what_does_not_apply_says_why(tmp_path: Path) -> None:
     start({**SHORT, **MORE["regression"]}, tmp_path / "run")
     made = looked_into(tmp_path / "run")
-    assert made.found.keys() == {"finetuning", "similarity"}
+    assert made.found.keys() == {"finetuning", "training", "similarity"}
     assert "no newcomers" in made.left_out.pop("onboarding")
     assert set(made.left_out.values()) == {"numbers has no classes."}
     with pytest.raises(PartitaError, match="no classes"):
         looked_into(tmp_path / "run", embedding())
     start({**SHORT, **MORE["own labels"]}, tmp_path / "own")
     others = looked_into(tmp_path / "own")
-    assert others.found.keys() == {"finetuning", "without_head", "embedding"}
+    assert others.found.keys() == {"finetuning", "without_head", "training", "embedding"}
     assert "its own classes" in others.left_out["inside_outside"]
     assert "networks differ" in others.left_out["similarity"]
     assert max(others.found["embedding"]["label"]) == 9

@@ -129,9 +129,10 @@ def _named_scores(run: StoredRun) -> dict[str, dict[int, float | None]]:
         for part, curve in tuned["parts"].items():
             for epoch, scores in zip(tuned["epochs"], curve.get("scores", ()), strict=False):
                 found[f"finetuning.{part}.{epoch}"] = dict(zip(tuned["clients"], scores, strict=True))
-    if headless := run.analyses.get("without_head"):
-        for name, scores in headless.get("scores", {}).items():
-            found[f"without_head.{name}"] = dict(zip(headless["clients"], scores, strict=True))
+    for analysis in ("without_head", "training"):
+        if by_name := run.analyses.get(analysis):
+            for name, scores in by_name.get("scores", {}).items():
+                found[f"{analysis}.{name}"] = dict(zip(by_name["clients"], scores, strict=True))
     if alike := run.analyses.get("similarity"):
         for layer, scores in zip(alike["layers"], alike.get("cka_by_client", ()), strict=False):
             if scores is not None:

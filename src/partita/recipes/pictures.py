@@ -131,18 +131,35 @@ def _of_numbers(found: Found, wanted: Picture) -> Parts:
         return None
     drawn = []
     rows = []
-    for place, (number, scores) in enumerate(several):
+    names, common = without_common([number.name for number, _ in several])
+    for place, (name, (number, scores)) in enumerate(zip(names, several, strict=True)):
         low, high = scores.interval or (scores.value, scores.value)
         said = f"{number.name}: {scores.value:.2f} ({low:.2f} to {high:.2f})"
-        drawn.append(Interval(number.name, scores.value, low, high, colour(place), said, number.published))
+        drawn.append(Interval(name, scores.value, low, high, colour(place), said, number.published))
         rows.append([number.name, _two(scores.value), f"{low:.2f} to {high:.2f}", _two(number.published)])
     ends = [end for each in drawn for end in (each.low, each.high, *([each.marked] if each.marked is not None else []))]
     units = sorted({scores.unit for _, scores in several})
     label = "per cent" if units == ["points"] else ", ".join(units)
     marked = any(number.published is not None for number, _ in several)
     note = "Dot and line: ours with its 95 % interval." + (" Upright mark: published." if marked else "")
+    note += f" All: {common}." if common else ""
     table = Table(["", "ours", "95 % interval", "published"], rows)
     return note, intervals(wanted.shows, axis(label, ends), drawn), table
+
+
+def without_common(names: Sequence[str]) -> tuple[list[str], str]:
+    """Names without the parts after their commas in which all end, and those parts.
+
+    >>> without_common(["fedavg, s = 2, initial", "fedbabu, s = 2, initial"])
+    (['fedavg', 'fedbabu'], 's = 2, initial')
+    """
+    parts = [name.split(", ") for name in names]
+    ends = 0
+    while all(len(each) > ends + 1 and each[-ends - 1] == parts[0][-ends - 1] for each in parts):
+        ends += 1
+    if len(names) < 2 or not ends:
+        return list(names), ""
+    return [", ".join(each[:-ends]) for each in parts], ", ".join(parts[0][-ends:])
 
 
 def _by_client(scores: Scores) -> list[tuple[int, float]]:

@@ -45,11 +45,12 @@ class RunResult:
     samples: Sequence[int]
     """Test samples of each client."""
     sizes: Sequence[int]
-    """Training samples of each client; of a regression, those held out."""
+    """Training samples of each client; where a run does not tell them, those held out, which grow with them."""
     scores: Mapping[str, Mapping[str, Sequence[float | None]]]
     """By name and seed, for each client. Names are those of a variant, for the model after the last round, with
     `@validation` or `@test` for the round that is best on these data, and of analyses: `without_head.cosine`,
-    `finetuning.head.1` (after one epoch), `cka.fc` (to other clients' layer). None where nothing was measured."""
+    `finetuning.head.1` (after one epoch), `training.used` (on training samples), `cka.fc` (to other clients' layer).
+    None where nothing was measured."""
     course: Course | None = None
     """None where it would be large."""
     validated: float | None = None

@@ -216,6 +216,7 @@ MEANINGS: Mapping[str, str] = {
     "models.double_skip": "add an adapter's input twice, as the authors' code does",
     "models.adapter_width": "width of an adapter",
     "models.adapter_dropout": "dropout within an adapter",
+    "models.dropout": "dropout before the last layer",
     "models.second_adapter": "where the second adapter of a block stands",
     "models.untied": "whether the output layer has weights of its own rather than those of the embedding",
     "models.public": "the number of entries that all clients have; half without it",

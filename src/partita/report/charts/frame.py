@@ -9,6 +9,7 @@ from ..scale import Axis, Scale
 WIDTH, HEIGHT = 480, 300
 TOP, BOTTOM, LEFT, RIGHT = 30, 44, 46, 16
 CHARACTER = 7.6
+WIDE = frozenset("mwMW%@")
 """Width of a character of the charts' font, in the mean; on a phone it is larger than elsewhere."""
 COLOURS = 8
 ROW, LINE = 30, 13
@@ -103,6 +104,11 @@ def svg(label: str, height: float, *content: Html, width: float = WIDTH) -> Html
 
 def text(x: float, y: float, content: str, *, anchor: str | None = None, class_: str | None = None) -> Html:
     return tag("text", content, x=x, y=y, text_anchor=anchor, class_=class_)
+
+
+def room(name: str) -> float:
+    """How much room a name takes at most, in bold; an m is wider than other letters."""
+    return CHARACTER * (len(name) + sum(letter in WIDE for letter in name) / 2)
 
 
 def shortened(name: str, width: float) -> str:

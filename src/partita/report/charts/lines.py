@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ...evaluation.figures import Line
 from ..markup import Html, tag
 from ..scale import Axis
-from .frame import CHARACTER, COLOURS, RIGHT, Plot, colour, framed, path, plot, shortened, text
+from .frame import COLOURS, RIGHT, Plot, colour, framed, path, plot, room, shortened, text
 
 DASHES = (None, "6 3", "2 3", "9 3 2 3")
 APART = 15
@@ -28,7 +28,7 @@ class Level:
 def lines(label: str, x: Axis, y: Axis, series: Sequence[Line], levels: Sequence[Level] = ()) -> Html:
     names = [*(each.name for each in series), *(each.name for each in levels)]
     beside = len(names) > 1 and fits_beside(names)
-    right = max(map(len, names)) * CHARACTER + 14 if beside else RIGHT
+    right = max(map(room, names)) + 14 if beside else RIGHT
     area = plot(x, y, right=right)
     marks = [*(_level(area, each) for each in levels)]
     marks += [_band(area, each) for each in series if any(each.spread)] if has_bands(series) else []

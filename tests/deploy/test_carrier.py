@@ -64,3 +64,28 @@ def test_a_superlink_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
 
     with listening(tmp_path / "socket") as listener, pytest.raises(PartitaError, match="not there"):
         list(Carrier("a", listener, refused)({0: b"one"}, 30))
+
+
+def test_keys_are_those_of_now(tmp_path: Path) -> None:
+    """A site that is revoked, or has another key, is so from the next order on."""
+    path, keys, asked = tmp_path / "socket", {"a": "first"}, list[object]()
+
+    def noting() -> None:
+        with suppress(EOFError, OSError), closing(connected(path)) as connection:
+            while True:
+                asked.append(json.loads(receive(connection))["keys"])
+                receive(connection)
+                send(connection, b'{"site": "a", "problem": null}')
+                send(connection, b"reply")
+                send(connection, b"{}")
+
+    def start() -> None:
+        Thread(target=noting, daemon=True).start()
+
+    with listening(path) as listener, closing(Carrier("a", listener, start, keys=lambda: keys)) as carrier:
+        for now in ("first", "second"):
+            keys["a"] = now
+            assert dict(carrier({0: b"order"}, 30)) == {0: b"reply"}
+        del keys["a"]
+        assert dict(carrier({0: b"order"}, 30)) == {0: b"reply"}
+    assert asked == [{"a": "first"}, {"a": "second"}, {}]

@@ -227,6 +227,27 @@ def test_what_was_learned_is_in_the_data() -> None:
     assert (DOCS / "learned.md").read_text(encoding="utf-8") == text, "write it again with: partita recipe page"
 
 
+def test_errors_are_written_with_more_digits_than_shares() -> None:
+    share, error = (
+        learned(f"{{{{{figure}}}}}", results_folder())
+        for figure in ("hapt full: FedPer", "fedper_movielens small: FedPer")
+    )
+    assert re.fullmatch(r"\d+\.\d \(\d+\.\d to \d+\.\d\)", share)
+    assert re.fullmatch(r"\d\.\d{3} \(\d\.\d{3} to \d\.\d{3}\)", error)
+
+
+def test_whoever_is_off_the_published_numbers_says_why() -> None:
+    for recipe in all_recipes():
+        for result in read_results(results_folder(), recipe):
+            off = [
+                each.number.name
+                for each in judge_numbers(recipe, result)
+                if each.ours and each.ours.interval and each.number.published is not None and not each.number.invalid
+                if not each.ours.interval[0] <= each.number.published <= each.ours.interval[1]
+            ]
+            assert not off or recipe.notes, f"{recipe.name}: {off}"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

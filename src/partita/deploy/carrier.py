@@ -18,6 +18,8 @@ GRACE = 30.0
 """Seconds beyond the deadline after which an app that says nothing counts as gone."""
 PAUSE = 2.0
 """Seconds before another attempt to start an app."""
+Keys = Callable[[], Mapping[str, str]]
+"""Tells the fingerprint of each site's key, as it is now."""
 
 
 class Carrier:
@@ -29,12 +31,13 @@ class Carrier:
         listener: socket.socket,
         start: Callable[[], None],
         *,
-        keys: Mapping[str, str] | None = None,
+        keys: Keys | None = None,
         on_look: Callable[[list[str]], None] = lambda sites: None,
     ) -> None:
         """`start` has an app started, which then connects to the listener.
 
-        A site is known by its key where `keys` has its fingerprint. `on_look` is told which sites are connected.
+        A site is known by its key where `keys` tells fingerprints; they are asked for before each exchange, since sites
+        are enrolled and revoked meanwhile. `on_look` is told which sites are connected.
         """
         self._sites, self._listener, self._start = sites, listener, start
         self._keys, self._on_look = keys, on_look
@@ -88,7 +91,12 @@ class Carrier:
     ) -> Iterator[tuple[int, bytes | PartitaError]]:
         numbers = {self._sites[number]: number for number in orders}
         connection.settimeout(seconds + GRACE)
-        header = {"seconds": seconds, "absent": absent, "sites": list(numbers), "keys": self._keys}
+        header = {
+            "seconds": seconds,
+            "absent": absent,
+            "sites": list(numbers),
+            "keys": self._keys and dict(self._keys()),
+        }
         send(connection, json.dumps(header).encode())
         for order in orders.values():
             send(connection, order)

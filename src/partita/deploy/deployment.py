@@ -51,7 +51,7 @@ class Deployment:
         superlink = operator.superlink
         operator.need_enrolled(tuple(name for name in self.plan.sites if name not in introductions(run)))
         self._write(run)
-        with federated(self.plan, superlink, self.limits, run, operator.keys) as made:
+        with federated(self.plan, superlink, self.limits, run, lambda: operator.keys) as made:
             yield made
 
     @classmethod

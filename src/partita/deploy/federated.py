@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from ..experiment.experiment import Experiment
 from ..runs.database import DATABASE
 from ..runs.stored import read_run
-from .carrier import Carrier
+from .carrier import Carrier, Keys
 from .journal import Journal
 from .plan import Plan
 from .server import Limits, Sites, introduced
@@ -20,12 +20,12 @@ from .wire import listening
 
 @contextmanager
 def federated(
-    plan: Plan, superlink: SuperLink, limits: Limits, folder: Path, keys: Mapping[str, str] | None = None
+    plan: Plan, superlink: SuperLink, limits: Limits, folder: Path, keys: Keys | None = None
 ) -> Iterator[tuple[Experiment, Sites]]:
     """The experiment of a plan, after all sites introduced themselves, and what carries it out.
 
-    `folder` is that of the run, and `keys` are the fingerprints of the sites' keys, where they are known. A run that is
-    continued goes on without sites that are not there.
+    `folder` is that of the run, and `keys` tells the fingerprints of the sites' keys, where they are known. A run that
+    is continued goes on without sites that are not there.
     """
     known = introductions(folder)
     with (

@@ -11,6 +11,7 @@ from .recipe import Number, Recipe
 from .result import read_results
 
 TEXT = FILES / "learned.md"
+SHARES = {"points", "% of clients", "rounds"}
 FIGURE = re.compile(r"\{\{(?P<recipe>\w+) (?P<size>full|small): (?P<name>[^{}]+?)(?: minus (?P<other>[^{}]+?))?\}\}")
 
 
@@ -44,8 +45,10 @@ def _told(found: Found, name: str, other: str | None, where: str) -> str | None:
     scores = found.baseline(rest) if kind == "baseline" else found.scores(_number(found.recipe, name, where))
     if scores is None:
         return None
-    ends = f" ({scores.interval[0]:.1f} to {scores.interval[1]:.1f})" if scores.interval else ""
-    return f"{scores.value:.1f}{ends}"
+    # Errors are small numbers.
+    digits = 1 if scores.unit in SHARES else 3
+    ends = f" ({scores.interval[0]:.{digits}f} to {scores.interval[1]:.{digits}f})" if scores.interval else ""
+    return f"{scores.value:.{digits}f}{ends}"
 
 
 def _number(recipe: Recipe, name: str, where: str) -> Number:

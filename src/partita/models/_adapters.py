@@ -5,6 +5,7 @@ from copy import deepcopy
 from fnmatch import fnmatchcase
 from typing import Literal
 
+import torch
 from torch import Tensor, nn
 
 from ..core.network import Names, Network, network_of, tensors_of
@@ -57,7 +58,7 @@ class ConvAdapter(nn.Module):
     def forward(self, inputs: Tensor) -> Tensor:
         # A 1 x 1 convolution is blind to places: seen as one column, sequences and volumes pass as images do.
         column: Tensor = self.conv(self.norm(inputs).flatten(2).unsqueeze(3))
-        return self.skips * inputs + column.reshape(inputs.shape)
+        return torch.add(column.reshape(inputs.shape), inputs, alpha=self.skips)
 
 
 @checked

@@ -65,9 +65,10 @@ class BasicBlock(nn.Module):
         self.downsample = shortcut(inputs, width, stride, norm)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        hidden = F.relu(self.bn1(self.adapter1(self.conv1(inputs))))
+        hidden = F.relu(self.bn1(self.adapter1(self.conv1(inputs))), inplace=True)
         hidden = self.bn2(self.adapter2(self.conv2(hidden)))
-        return F.relu(hidden + self.downsample(inputs))
+        hidden += self.downsample(inputs)
+        return F.relu(hidden, inplace=True)
 
 
 class BottleneckBlock(nn.Module):
@@ -84,9 +85,11 @@ class BottleneckBlock(nn.Module):
         self.downsample = shortcut(inputs, 4 * width, stride, norm)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        hidden = F.relu(self.bn1(self.conv1(inputs)))
-        hidden = F.relu(self.bn2(self.conv2(hidden)))
-        return F.relu(self.bn3(self.conv3(hidden)) + self.downsample(inputs))
+        hidden = F.relu(self.bn1(self.conv1(inputs)), inplace=True)
+        hidden = F.relu(self.bn2(self.conv2(hidden)), inplace=True)
+        hidden = self.bn3(self.conv3(hidden))
+        hidden += self.downsample(inputs)
+        return F.relu(hidden, inplace=True)
 
 
 def stage(block: Block, inputs: int, width: int, outputs: int, count: int, stride: int) -> nn.Sequential:
@@ -127,7 +130,7 @@ class ResNet(nn.Module):
         self.groups: dict[str, str | tuple[str, ...]] = {"head": "fc", "input": ("conv1", "bn1")}
 
     def forward(self, inputs: Tensor) -> Tensor:
-        hidden: Tensor = self.pool(F.relu(self.bn1(self.conv1(inputs))))
+        hidden: Tensor = self.pool(F.relu(self.bn1(self.conv1(inputs)), inplace=True))
         hidden = self.layer4(self.layer3(self.layer2(self.layer1(hidden))))
         answer: Tensor = self.fc(hidden.mean((2, 3)))
         return answer

@@ -1,5 +1,6 @@
 """What do commands have in common? Arguments, and how they handle interruptions."""
 
+import gc
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -78,6 +79,20 @@ def executor_text(on: str | None, workers: int | None) -> str | None:
     if on not in (None, "processes"):
         raise PartitaError(f"--workers {workers} and --on {on} exclude each other. Give one of them.")
     return f"processes:{workers}"
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """Import what a command needs without collecting garbage, which finds none and takes a sixth of the time.
+
+    Later collections pass over what was loaded: it stays for as long as the process.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def use_one_thread() -> None:

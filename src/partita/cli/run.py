@@ -26,6 +26,7 @@ from .options import (
     completing,
     executor_text,
     file_and_changes,
+    loading,
 )
 from .progress import report_on, shown
 from .results import print_runs
@@ -110,7 +111,7 @@ def run(
     options = {"algorithm": algorithm, "model": model, "data": data, "rounds": rounds, "seed": seed}
     given = [*(f"{key}={value}" for key, value in options.items() if value is not None), *changes]
     executor, trackers = executor_text(on, workers), track or []
-    with terminal.busy("Reading the data and building the network", show=not as_json):
+    with terminal.busy("Reading the data and building the network", show=not as_json), loading():
         from ..api.run import Baselines, keep, keep_seeds
         from ..experiment.settings.files import make, read
         from ..runs.as_json import write_json_list
@@ -197,9 +198,10 @@ def resume(
         run_deployment(Deployment.read(run), run, as_json)
         return
 
-    from ..api.finish import finish
-    from ..api.kept import Run
-    from ..runs.session import Session
+    with loading():
+        from ..api.finish import finish
+        from ..api.kept import Run
+        from ..runs.session import Session
 
     with (
         shown(run, as_json, f"partita resume {run}") as on_event,

@@ -172,7 +172,9 @@ def _name_of(made: Configured) -> str:
 
 
 def _has_name(kind: registry.Kind, name: str, path: str) -> bool:
-    return name in registry.names(kind) and _path(registry.get(kind, name)) == path
+    # Looking through all that is installed takes longer than asking for the package's own names.
+    known = registry.is_built_in(kind, name) or name in registry.names(kind)
+    return known and _path(registry.get(kind, name)) == path
 
 
 def _is_ours(made: Configured) -> bool:

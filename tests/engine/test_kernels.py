@@ -176,3 +176,9 @@ def test_small_networks_are_left_alone() -> None:
 @pytest.mark.parametrize("network", [mobilenet(shape=(3, 32, 32), classes=10), har_convnet(shape=(6, 128), classes=12)])
 def test_networks_of_the_papers_are_chains(network: nn.Module) -> None:
     assert Chains().of(network)
+
+
+def test_a_table_of_words_alone_is_no_large_layer() -> None:
+    table, layer = nn.Embedding(5000, 16), nn.Linear(WIDTH, OUTPUTS)
+    assert not isinstance(fast_kernels(nn.Sequential(table, nn.Linear(16, 2))), FastKernels)
+    assert isinstance(fast_kernels(nn.Sequential(table, layer)), FastKernels)

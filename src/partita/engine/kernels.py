@@ -36,9 +36,12 @@ def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
 def fast_kernels(module: nn.Module) -> AbstractContextManager[object]:
     """A context in which modules call faster kernels; it does nothing where that has no use.
 
-    Every call of torch takes a little longer inside, so the context is for networks with large layers.
+    Every call of torch takes a little longer inside, so the context is for networks with large layers. A table of
+    words is looked up and not multiplied; where a layer shares it, there are other large ones.
     """
-    return FastKernels() if any(map(_large, module.parameters())) else nullcontext()
+    tables = {id(part.weight) for part in module.modules() if isinstance(part, nn.Embedding)}
+    large = (_large(weight) for weight in module.parameters() if id(weight) not in tables)
+    return FastKernels() if any(large) else nullcontext()
 
 
 def _large(weight: Tensor) -> bool:

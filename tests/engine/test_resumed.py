@@ -1,6 +1,6 @@
 """A network that begins in the middle gives the numbers of the whole, and does so only if nothing else is needed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -8,21 +8,25 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from partita.algorithms.fedavg import fedavg
 from partita.core.batching import Batching
 from partita.core.client import Client
-from partita.core.objectives import next_word_loss
+from partita.core.objectives import OBJECTIVES, next_word_loss
 from partita.core.optimizers import SGD
 from partita.core.phases import Phase
 from partita.core.samples import Samples
 from partita.core.selectors import where
 from partita.core.task import Task
-from partita.engine import reference, resumed
+from partita.engine import prefix, reference, resumed
 from partita.engine.fast import FastEngine
 from partita.engine.prefix import tail_of
 from partita.engine.resumed import Resumed
+from partita.evaluation import measurement
+from partita.evaluation.variants import Variant
 from partita.models.resnet18 import resnet18
 from partita.models.word_transformer import word_transformer
 from partita.randomness import Moment
+from partita.tensors import Tensors
 
 
 @pytest.fixture(autouse=True)
@@ -164,3 +168,38 @@ def test_the_network_is_left_as_it_was() -> None:
         assert "forward" not in vars(part)
         assert not part._forward_pre_hooks
         assert not part._forward_hooks
+
+
+@pytest.mark.parametrize(("epochs", "steps", "resumed_there"), [(1, None, False), (2, None, True), (None, 9, True)])
+def test_a_network_is_resumed_only_for_samples_that_are_seen_again(
+    epochs: int | None, steps: int | None, resumed_there: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def count(*given: Any) -> Iterator[Any]:
+        asked.append(1)
+        return iter(())
+
+    monkeypatch.setattr(prefix, "resumptions", count)
+    client = client_of(word_transformer(shape=(5,), classes=12), texts(), loss=next_word_loss)
+    FastEngine()(Phase(where("layers.3"), SGD(0.1), epochs=epochs, steps=steps), [client], [client.initial])
+    assert bool(asked) is resumed_there
+
+
+def test_few_samples_are_measured_without_resuming(monkeypatch: pytest.MonkeyPatch) -> None:
+    objective = OBJECTIVES["next_word"]
+    network = word_transformer(shape=(5,), classes=12)
+    client = client_of(network, texts(), loss=objective.loss, measure=objective.measure)
+    changed = "layers.3.feed_forward.0.bias"
+    other = client.initial | {changed: client.initial[changed] + 1.0}
+    models: dict[Variant, Tensors] = {"before_local": client.initial, "after_local": other}
+    asked: list[bool] = []
+
+    def ask(*given: Any, resume: bool) -> None:
+        asked.append(resume)
+
+    monkeypatch.setattr(measurement, "tail_of", ask)
+    few = measurement.measure_all(fedavg(), client, models, client.train, 4)
+    monkeypatch.setattr(measurement, "MANY", 7)
+    assert measurement.measure_all(fedavg(), client, models, client.train, 4) == few
+    assert asked == [False, True]

@@ -13,7 +13,7 @@ from engine.test_fast import difference, holder, some, words
 from partita.core.optimizers import SGD
 from partita.core.phases import Phase
 from partita.core.samples import Samples
-from partita.core.selectors import HEAD, NETWORK
+from partita.core.selectors import HEAD, NETWORK, where
 from partita.core.task import Task
 from partita.engine import fast, reference, training
 from partita.engine.fast import FastEngine
@@ -35,6 +35,19 @@ class Words(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         outputs: Tensor = self.head(self.table(inputs).mean(1))
+        return outputs
+
+
+class Wide(nn.Module):
+    """No part of it holds what is trained, and enough comes before for the network to be resumed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 64), nn.Linear(64, 64)
+        self.third, self.head = nn.Linear(64, 8), nn.Linear(8, 3)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        outputs: Tensor = self.head(self.third(self.second(self.first(inputs).relu()).relu()).relu())
         return outputs
 
 
@@ -75,6 +88,8 @@ def learning(genuine: Callable[..., Any]) -> Callable[..., Any]:
 def tail(genuine: Callable[..., Any]) -> Callable[..., Any]:
     def broken(*arguments: Any, **named: Any) -> Any:
         found = genuine(*arguments, **named)
+        if found is None:
+            return None
         samples = Samples(found.samples.inputs + SMALL, found.samples.targets)
         return replace(found, samples=samples)
 
@@ -107,6 +122,7 @@ BROKEN = {
     Shortcut.STACKED: Broken(fast, "run_stacked", stacked),
     Shortcut.BY_HAND: Broken(training, "_by_hand", learning, phase=MOMENTUM),
     Shortcut.FEATURES: Broken(training, "tail_of", tail, phase=replace(MOMENTUM, train=HEAD)),
+    Shortcut.RESUMED: Broken(training, "tail_of", tail, Wide, replace(MOMENTUM, train=HEAD | where("third"), epochs=2)),
     Shortcut.SPARSE: Broken(training, "_sparse_embeddings", embeddings, Words),
     Shortcut.FUSED: Broken(training, "fused", learning, phase=MOMENTUM),
 }
@@ -118,7 +134,7 @@ RAISING = [shortcut for shortcut in BROKEN if shortcut is not Shortcut.SPARSE]
 def distances(case: Broken) -> list[float]:
     """How far an engine is from the reference, the first time and the second."""
     engine = FastEngine()
-    client, tensors = holder(Task(case.make()), words() if case.make is Words else some((4,)))
+    client, tensors = holder(Task(case.make().double()), words() if case.make is Words else some((4,)))
     [slow] = reference.run_phase(case.phase, [client], [tensors])
     assert difference(slow, tensors) > 1e-3
     return [difference(engine(case.phase, [client], [tensors])[0], slow) for _ in range(2)]

@@ -35,12 +35,13 @@ def tail_of(
     samples: Samples,
     batch: int = 512,
     remember: Remember | None = None,
+    resume: bool = True,
 ) -> Tail | None:
     """The part that holds all trained modules, with its inputs computed once; None where that would not be exact.
 
     It is exact if the part receives one tensor and its output is the network's, and if the layers before it use no
     random numbers, update no statistics, and treat every sample independently. Where the part is not the end of the
-    network, the network is resumed there.
+    network, the network is resumed there, if that is wanted.
     """
     owners = list(trained)
     if not owners or type(samples) is not Samples or not samples.fixed or len(samples) < 3:
@@ -55,6 +56,8 @@ def tail_of(
             before = [layer for layer in network.modules() if layer not in inside]
             found = kept(part, before, set(part.parameters()), remember=remember)
             return Tail(part, found) if found else None
+        if not resume:
+            return None
         own = {weight for owner in owners for weight in owner.parameters(recurse=False)}
         for resumed, start, skipped in resumptions(network, owners, few):
             if _continues(network, resumed, start, few):

@@ -26,6 +26,7 @@ class Shortcut(Enum):
     STACKED = "many clients in one matrix product"
     BY_HAND = "a backward pass without autograd"
     FEATURES = "frozen layers computed once for each sample"
+    RESUMED = "frozen layers computed once where the network is no chain"
     SPARSE = "sparse gradients of embeddings"
     FUSED = "SGD in one fused step"
 
@@ -47,6 +48,8 @@ class Case:
     """Whether every epoch has the same inputs."""
     whole: bool
     """Whether the phase lasts for an epoch or longer."""
+    again: bool
+    """Whether samples are seen more than once."""
     labels: bool
     """Whether every target is the number of a class."""
     familiar: bool
@@ -56,12 +59,14 @@ class Case:
 def case_of(phase: Phase, client: Client, tensors: Tensors) -> Case:
     samples = phase.samples(client)
     epochs, steps = phase.length(client)
+    per_epoch = client.batches_per_epoch(len(samples))
     return Case(
         task=client.task,
         names=tuple(tensors),
         kind=samples.kind,
         fixed=samples.fixed,
-        whole=epochs != 0 and (steps is None or steps >= client.batches_per_epoch(len(samples))),
+        whole=epochs != 0 and (steps is None or steps >= per_epoch),
+        again=epochs not in (0, 1) and (steps is None or steps > per_epoch),
         labels=client.task.loss is F.cross_entropy and _labels(samples),
         familiar=type(samples) is Samples and type(client.batching) is Batching,
     )
@@ -105,6 +110,9 @@ def eligible(phase: Phase, case: Case, tensors: Tensors, chains: Chains) -> Shor
         found.add(Shortcut.SPARSE)
     if case.fixed and case.whole:
         found.add(Shortcut.FEATURES)
+        if case.again:
+            # What it takes to find out how a network is resumed costs as much as part of an epoch.
+            found.add(Shortcut.RESUMED)
     if case.labels:
         found.add(Shortcut.BY_HAND)
         if case.fixed and can_stack(phase, task):

@@ -157,11 +157,12 @@ def _part(
 ) -> tuple[nn.Module, Samples]:
     """The part of the network that a step goes through, and the samples as that part sees them."""
     samples, network = phase.samples(client), client.task.network
-    if Shortcut.FEATURES in shortcuts:
+    resume = Shortcut.RESUMED in shortcuts
+    if resume or Shortcut.FEATURES in shortcuts:
         # Other samples than those a client trains on may be chosen anew each time.
         known = partial(features.remember, client.id, client.purpose) if features and samples is client.train else None
         owners = {network.owners[network_name(name)] for name in names}
-        tail = tail_of(client.task.module, owners, samples, remember=known)
+        tail = tail_of(client.task.module, owners, samples, remember=known, resume=resume)
         if tail:
             return tail.module, tail.samples
     return client.task.module, samples

@@ -17,6 +17,9 @@ from ..errors import DivergedError
 from ..tensors import Tensors
 from .variants import Variant
 
+MANY = 512
+"""Samples from which on a network that is no chain is resumed; with fewer, finding out how takes longer."""
+
 
 def measure(algorithm: Algorithm, client: Client, tensors: Tensors, samples: Samples, batch: int) -> Measures:
     """Sums over samples. The network and its statistics stay as they are."""
@@ -72,7 +75,8 @@ def _tail(algorithm: Algorithm, client: Client, models: Sequence[Tensors], sampl
         return None
     task.load_(first)
     task.evaluate_()
-    return tail_of(task.module, {task.network.owners[name] for name in different}, samples, batch)
+    owners = {task.network.owners[name] for name in different}
+    return tail_of(task.module, owners, samples, batch, resume=len(samples) >= MANY)
 
 
 def _sums(

@@ -58,8 +58,7 @@ def bench(
 def _measured(
     name: str, repeat: int, peers: Mapping[str, Path], quick: bool, on_measured: OnMeasured | None
 ) -> dict[str, Any]:
-    module = _module(name)
-    workload: Workload = module.quick() if quick else module.workload()
+    workload = load(name, quick)
     there = [peer for peer in workload.peers if peer in peers]
     with exported(workload.division if there else None) as division:
         contenders = dict(workload.contenders)
@@ -71,6 +70,13 @@ def _measured(
                 if on_measured:
                     on_measured(name, each, values[each][-1])
     return summarize(workload, values)
+
+
+def load(name: str, quick: bool = False) -> Workload:
+    """A workload by its name, or its quick form."""
+    module = _module(name)
+    made: Workload = module.quick() if quick else module.workload()
+    return made
 
 
 def summarize(workload: Workload, values: Mapping[str, list[Measured]]) -> dict[str, Any]:

@@ -1,10 +1,11 @@
 """How is a network of a paper measured? A round of Partita, the floor under it, and the authors' code."""
 
 from collections.abc import Sequence
+from copy import deepcopy
 
 from torch import nn
 
-from benchmarks.floor_network import Training, prepare
+from benchmarks.floor_network import Training, operations, prepare
 from benchmarks.processes import in_processes
 from benchmarks.workload import Goal, Measured, Workload, measured_round
 from partita.core.algorithm import Algorithm
@@ -44,11 +45,19 @@ def measured(
         work = prepare(data, model, clients, trainings, batch=batch, evaluations=evaluations)
         return in_processes(work, [data.size(client) for client in clients])
 
+    def counted() -> float:
+        # The counts of one client are those of all: they have as many samples.
+        one = min(batch, data.size(0))
+        inputs, tests = data[0].train.inputs[:one], len(data[0].test)
+        trained = operations(deepcopy(model), inputs, trainings, 0) * data.size(0) / one
+        return len(data) * (trained + operations(deepcopy(model), inputs, [], evaluations) * tests / one)
+
     goals = [Goal("partita", "floor", at_most=most)]
     return Workload(
         about=about or "",
         contenders={"partita": partita, "floor": floor},
         goals=[*goals, Goal(peer, "partita", at_least=at_least)] if peer else goals,
         peers=[peer] if peer else [],
+        operations=counted,
         division=data,
     )

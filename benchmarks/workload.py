@@ -54,6 +54,8 @@ class Workload:
     goals: Sequence[Goal] = ()
     peers: Sequence[str] = ()
     """Other projects that can do the same, measured where the command is told where they are."""
+    operations: Callable[[], float] | None = None
+    """Floating-point operations of a round of the floor, where they are counted."""
     division: Federation | None = None
     """The data that the peers are given."""
     most_seconds: Mapping[str, float] = field(default_factory=dict)

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from benchmarks import floor_cnn4, floor_convnet4
+from benchmarks import floor_cnn4, floor_convnet4, floor_network
 from benchmarks.contenders import arrays, contender, parse
+from benchmarks.floor_network import Training
 from benchmarks.history import last_like, worsened
 from benchmarks.measuring import bench, names, summarize
 from benchmarks.processes import _shares, in_processes
@@ -28,6 +29,7 @@ from partita.engine.reference import run_phase
 from partita.errors import PartitaError
 from partita.models.cnn4 import cnn4
 from partita.models.convnet4 import convnet4
+from partita.models.har_convnet import har_convnet
 from partita.models.mlp import mlp
 
 
@@ -95,22 +97,51 @@ def test_the_floor_of_4convnet_has_the_gradients_of_autograd() -> None:
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)
 
 
+def test_the_floor_of_a_chain_has_the_gradients_of_autograd() -> None:
+    network = har_convnet(shape=(6, 128), classes=4)
+    windows, labels = torch.randn(5, 6, 128), torch.randint(4, (5,))
+    weights = list(network.parameters())
+    wanted = torch.autograd.grad(F.cross_entropy(network(windows), labels), weights)
+    by_hand, by_autograd = (
+        floor_network.gradients(network, loss, weights, windows.dim()) for loss in (F.cross_entropy, _cross_entropy)
+    )
+    for function in (by_hand, by_autograd):
+        for one, other in zip(function(windows, labels), wanted, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+    assert by_hand.__name__ != by_autograd.__name__
+
+
+def _cross_entropy(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """One that is not known to be what chains are run backwards from."""
+    return F.cross_entropy(scores, labels)
+
+
+def test_operations_of_a_floor_by_hand() -> None:
+    network, inputs = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Linear(8, 2)), torch.randn(3, 4)
+    forward, last = 2 * 3 * (4 * 8 + 8 * 2), 2 * 3 * 8 * 2
+    trainings = [Training(0.1, epochs=2), Training(0.1, trained=lambda name: name.startswith("1."))]
+    assert floor_network.operations(network, inputs, [], 5) == 5 * forward
+    assert floor_network.operations(network, inputs, trainings, 0) == 2 * 3 * forward + 2 * forward + last
+
+
 def test_processes_share_clients_by_size() -> None:
     assert _shares([5, 1, 4, 2], 2) == [[0, 1], [2, 3]]
 
 
-def test_processes_do_every_client_once(tmp_path: Path) -> None:
+def test_processes_do_every_client_once_and_once_before(tmp_path: Path) -> None:
     def prepare(clients: Sequence[int]) -> Callable[[], None]:
         def work() -> None:
             for client in clients:
-                (tmp_path / str(client)).touch(exist_ok=False)
+                with (tmp_path / str(client)).open("a") as file:
+                    file.write("x")
 
         return work
 
     found = in_processes(prepare, [3, 1, 2])
     assert found.seconds > 0
     assert found.processor is not None
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["0", "1", "2"]
+    # Once to fetch memory, and once more, which is timed.
+    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {"0": "xx", "1": "xx", "2": "xx"}
 
 
 def test_ratios_are_those_of_pairs_and_not_of_medians() -> None:

@@ -16,11 +16,20 @@ WORDS, LENGTH, CLIP = 10_004, 20, 0.25
 
 def workload() -> Workload:
     """FedAlt, the word transformer with adapters, 4 clients of 128 texts of 20 words, batches of 64, evaluated."""
+    return _of(4, workload.__doc__)
+
+
+def quick() -> Workload:
+    """The same with 2 clients."""
+    return _of(2, quick.__doc__)
+
+
+def _of(clients: int, about: str | None) -> Workload:
     return measured(
-        workload.__doc__,
+        about,
         fedalt(personal=group("adapter"), optimizer=SGD(0.1, clip=CLIP)),
         partial(word_transformer, adapters=True, second_adapter="residual_branch"),
-        texts(clients=4, train=128, test=32, length=LENGTH, words=WORDS),
+        texts(clients=clients, train=128, test=32, length=LENGTH, words=WORDS),
         [
             Training(0.1, trained=personal, clip=CLIP),
             Training(0.1, trained=lambda name: not personal(name), clip=CLIP),
@@ -29,11 +38,6 @@ def workload() -> Workload:
         evaluations=3,
         peer="partial_personalization",
     )
-
-
-def quick() -> Workload:
-    """The same."""
-    return workload()
 
 
 def personal(name: str) -> bool:

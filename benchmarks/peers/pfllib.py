@@ -2,13 +2,11 @@
 
 Its own main program, server, client, network and evaluation; its own number of threads. torchvision and others that it
 imports but does not use here are stubs where they are missing; torchvision's ResNet-18 is then ours, which is the same
-network. The last line printed is {"seconds": ...}; with --accuracy ROUNDS it has the test accuracy of all samples
-before the first round and after so many.
+network. The last line printed is {"seconds": ...}.
 """
 
 import argparse
 import contextlib
-import importlib
 import io
 import json
 import os
@@ -19,7 +17,6 @@ import tempfile
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 from _stubs import stub
@@ -32,7 +29,6 @@ SETTINGS = {
         *("-fd", "32", "-vs", "98635"),
     ],
 }
-METHODS = {"FedPer": "serverper", "FedRep": "serverrep", "FedAvg": "serveravg", "Local": "serverlocal"}
 
 
 def write(division: Path, folder: Path, text: bool) -> int:
@@ -56,8 +52,6 @@ def main() -> None:
     parser.add_argument("workload", choices=SETTINGS)
     parser.add_argument("division", type=Path)
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--method", choices=METHODS, default="FedPer")
-    parser.add_argument("--accuracy", type=int, metavar="ROUNDS")
     options = parser.parse_args()
     stub(
         "torchvision", "torchvision.transforms", "h5py", "cvxpy", "matplotlib", "matplotlib.pyplot", "calmsize", "ujson"
@@ -81,33 +75,29 @@ def main() -> None:
         # It reads ../dataset from where it is started.
         os.chdir(work)
         sys.path.insert(0, str(system))
-        server = getattr(importlib.import_module(f"flcore.servers.{METHODS[options.method]}"), options.method)
-        accuracies: list[float] = []
+        from flcore.servers.serverper import FedPer
+
         budgets: list[list[float]] = []
         worked: list[float] = []
-        train = server.train
+        train = FedPer.train
 
-        def timed(self: Any) -> None:
+        def timed(self: FedPer) -> None:
             budgets.append(self.Budget)
             working = time.process_time()
             # After one round its summary divides by the number of later rounds; the time is known by then.
             with contextlib.suppress(ZeroDivisionError):
                 train(self)
-            accuracies.extend(self.rs_test_acc)
             worked.append(time.process_time() - working)
             # What comes after training, averaging over repetitions, needs a file that h5py would have written.
             raise SystemExit
 
-        server.train = timed
-        # It makes one round more than it is told, and evaluates before a round.
-        rounds = options.rounds - 1 if options.accuracy is None else options.accuracy
-        sys.argv = ["main.py", "-dev", "cpu", "-algo", options.method, "-nc", str(clients), "-gr", str(rounds)]
-        sys.argv += [*settings, "-eg", str(options.accuracy or 1)]
+        FedPer.train = timed
+        sys.argv = ["main.py", "-dev", "cpu", "-algo", "FedPer", "-nc", str(clients), "-gr", str(options.rounds - 1)]
+        sys.argv += settings
         with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
             runpy.run_path(str(system / "main.py"), run_name="__main__")
     [times] = budgets
-    told = {"seconds": statistics.median(times), "all": times, "processor": worked[0] / len(times)}
-    print(json.dumps(told | ({} if options.accuracy is None else {"accuracy": accuracies})))
+    print(json.dumps({"seconds": statistics.median(times), "all": times, "processor": worked[0] / options.rounds}))
 
 
 if __name__ == "__main__":

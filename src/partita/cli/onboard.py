@@ -52,11 +52,14 @@ def onboard(
     from ..evaluation.onboarding import Onboarding
     from ..serving.loaded import load
     from ..serving.onboard import onboard as join, write_newcomer
+    from ..serving.questions import read_questions
 
     use_one_thread()
     loaded = load(run, trust=trust)
     settings = Onboarding(start=start.value, epochs=epochs, optimizer=SGD(lr))
-    made = join(loaded, name, data, test=test, settings=settings, label_column=label_column)
+    samples = read_questions(data, loaded.inputs, label_column)
+    later = None if test is None else read_questions(test, loaded.inputs, label_column)
+    made = join(loaded, name, samples, test=later, settings=settings)
     folder = write_newcomer(loaded, made, models, force=force)
     if as_json:
         about = made.model.about

@@ -31,6 +31,7 @@ from partita import (
     fedper,
     from_clients,
     iid,
+    load_exported,
     mlp,
     npz,
     open as open_run,
@@ -183,6 +184,31 @@ def test_a_run_is_opened_and_compared(whole: Run, tmp_path: Path) -> None:
     assert [each.method for each in found.differences] == ["mine"]
     with pytest.raises(PartitaError, match=r"has no client called 'ana'\. Did you mean 'anna'"):
         opened.client_state("ana")
+
+
+def test_a_new_client_joins_a_run_of_objects(whole: Run, tmp_path: Path) -> None:
+    draw = torch.Generator().manual_seed(7)
+    inputs = torch.randn(60, 4, generator=draw)
+    labels = (inputs[:, 0] > 0).long() + (inputs[:, 1] > 0).long()
+    few = (inputs[:40], labels[:40])
+    before = whole.onboard("eve", *few, test=(inputs[40:], labels[40:].tolist()), epochs=0)
+    after = whole.onboard(
+        "eve", *few, test=(inputs[40:].numpy(), labels[40:]), optimizer=SGD(0.5), folder=tmp_path / "eve"
+    )
+    assert after.samples == 40
+    assert after.scores["personal"] > before.scores["personal"] + 0.1, "the head learns the labels of its own"
+    own, others = after.exported.own.tensors, whole.model("anna", guarded=False).network.state_dict()
+    assert {name for name in own if not torch.equal(own[name], others[name])} == {"out.weight", "out.bias"}
+    exported = load_exported(tmp_path / "eve", network=Net)
+    assert exported.model("eve").predict(inputs).labels == after.model.predict(inputs).labels
+    with pytest.raises(PartitaError, match=r"test data of fay: 2 inputs, but 1 labels"):
+        whole.onboard("fay", *few, test=(inputs[:2], [0]))
+    with pytest.raises(PartitaError, match="The data of fay has no labels"):
+        whole.onboard("fay", inputs)
+    with pytest.raises(PartitaError, match="has a client called 'anna' already"):
+        whole.onboard("anna", *few)
+    with pytest.raises(PartitaError, match="is there already"):
+        whole.onboard("eve", *few, folder=tmp_path / "eve")
 
 
 def test_a_function_chooses_who_takes_part(tmp_path: Path) -> None:

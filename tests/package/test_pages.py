@@ -21,7 +21,7 @@ from partita.cli.main import app
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
 BLOCK = re.compile(r"^```(python|sh|toml|json)\n(.*?)^```", re.DOTALL | re.MULTILINE)
-NEEDS = {"onnxruntime": "onnx", "transformers": "hf", "peft": "hf", "pandas": "pandas"}
+NEEDS = {"onnxruntime": "onnx", "transformers": "hf", "peft": "hf", "pandas": "pandas", "PIL": "images"}
 SLOW = ("docs/howto/huggingface-lora.md", "docs/howto/sweep-and-table.md")
 """Pages that take longer than a few seconds."""
 COMMAND = typer.main.get_command(app)
@@ -53,7 +53,7 @@ def test_a_page_runs(page: Path, told: Callable[..., str], monkeypatch: pytest.M
     before = set(sys.modules)
     for kind, text in blocks(page):
         if kind == "python":
-            if any(f"import {module}" in text and not find_spec(module) for module in NEEDS):
+            if any(re.search(rf"^(import|from) {module}\b", text, re.M) and not find_spec(module) for module in NEEDS):
                 pytest.skip("a package is not installed")
             if named := re.match(r"# (\w+\.py)\n", text):
                 Path(named[1]).write_text(text, encoding="utf-8")

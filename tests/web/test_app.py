@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
@@ -17,7 +16,7 @@ from partita.serving.export import export_models
 from partita.serving.loaded import LoadedRun, load
 from partita.serving.newcomers import keep_newcomer
 from partita.serving.onboard import onboard, write_newcomer
-from partita.serving.questions import Questions
+from partita.serving.questions import Questions, questions_of
 from partita.web.app import application
 from partita.web.catalogue import Catalogue, find_entries
 from partita.web.limits import Limits
@@ -299,8 +298,7 @@ def test_exported_models_tell_the_scores_of_their_run(server: Asking) -> None:
 @pytest.mark.parametrize("tested", [True, False])
 def test_a_newcomers_own_folder_is_served(run: LoadedRun, tmp_path: Path, tested: bool) -> None:
     data = run.experiment.data[3].train
-    np.savez(tmp_path / "rows.npz", x=data.stored.numpy(), y=data.targets.numpy())
-    rows = tmp_path / "rows.npz"
+    rows = questions_of(data.stored, data.targets)
     newcomer = onboard(run, "dora", rows, test=rows if tested else None)
     write_newcomer(run, newcomer, tmp_path / "dora")
     alone = ["personal", "guarded", "global"] if tested else []

@@ -99,6 +99,25 @@ def test_columns_are_as_high_as_their_counts(shown: Browser, place: str) -> None
         assert [height / heights[1][0] for height in heights[1]] == pytest.approx([1, 2, 3, 4, 5, 6], rel=0.02)
 
 
+def test_labels_of_answers_are_read_on_a_phone(shown: Browser, place: str) -> None:
+    """Two answers are beside each other, and no name is cut."""
+    opened(shown, place, width=390)
+    draw(shown)
+    shown.click("#ask")
+    shown.wait("document.querySelectorAll('.answer').length === 2")
+    found = shown.evaluate(
+        "import('/page/charts.js').then(({bars}) => [...document.querySelectorAll('.answer .bars')].map(place => {"
+        "bars(place, [1, 0.5].map(share => ({label: 'drawer 10', share, text: `${100 * share}.0 %`})));"
+        "return [[...place.querySelectorAll('.label')].every(each => each.scrollWidth <= each.clientWidth),"
+        "...[...place.querySelectorAll('.fill')].map(each => each.getBoundingClientRect().width)] }))"
+    )
+    for whole, full, half in found:
+        assert whole
+        assert full == pytest.approx(2 * half, abs=0.5)
+        assert full > 100
+    assert shown.evaluate("document.documentElement.scrollWidth") <= 390
+
+
 def test_another_client_is_found_and_chosen(shown: Browser, place: str) -> None:
     opened(shown, place)
     shown.click("#find")

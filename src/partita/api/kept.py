@@ -9,12 +9,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..core.optimizers import SGD, Optimizer
 from ..data.names import find_client
 from ..errors import PartitaError, unknown
 from ..evaluation.analyses.guard import guard
 from ..evaluation.analysis import Analysis, Result
 from ..evaluation.gains import Gain
 from ..evaluation.guard import PRIOR
+from ..evaluation.onboarding import Onboarding, Start
 from ..evaluation.prediction.model import ClientModel
 from ..evaluation.scores import Summary
 from ..evaluation.variants import Variant
@@ -33,6 +35,8 @@ from ..runs.stored import StoredRun, read_run
 from ..serving.export import export_models
 from ..serving.graphs import Format
 from ..serving.loaded import LoadedRun, load
+from ..serving.onboard import Newcomer, onboard, write_newcomer
+from ..serving.questions import questions_of
 from ..tensors import Tensors
 from .finish import finish
 
@@ -161,6 +165,33 @@ class Run:
             label_counts=label_counts,
             force=force,
         )
+
+    def onboard(
+        self,
+        name: str,
+        inputs: Any,
+        labels: Any = None,
+        *,
+        test: tuple[Any, Any] | None = None,
+        start: Start = "mean",
+        epochs: int = 20,
+        optimizer: Optimizer = SGD(0.05),
+        folder: Path | str | None = None,
+        force: bool = False,
+    ) -> Newcomer:
+        """Give a client that was not there a model: train the personal part on its samples, with all else frozen.
+
+        `inputs` and `labels` are arrays, tensors or lists, as the data hold them; texts whose next word is learned need
+        no labels. The personal part begins as at first (`initial`), as the `mean` of the others', or as the `nearest`
+        of theirs. `test` has more inputs and labels to score the model on. With a `folder`, the model is written
+        there as `export` writes it. See docs/models.md.
+        """
+        asked = questions_of(inputs, labels, f"The data of {name}")
+        later = None if test is None else questions_of(*test, f"The test data of {name}")
+        made = onboard(self._loaded, name, asked, test=later, settings=Onboarding(start, epochs, optimizer))
+        if folder is not None:
+            write_newcomer(self._loaded, made, Path(folder), force=force)
+        return made
 
     @cached_property
     def _loaded(self) -> LoadedRun:

@@ -31,7 +31,7 @@ class Kind(str, Enum):
 
 
 def list_(kind: Annotated[Kind, typer.Argument(help="What to list.")], as_json: AsJson = False) -> None:
-    """List what is known by name: algorithms, servers, models, data, splits, executors or analyses.
+    """List what you can choose by name: algorithms, servers, models, data, splits, executors or analyses.
 
     Example: partita list algorithms
     """
@@ -113,7 +113,7 @@ def demo(
     ),
     as_json: AsJson = False,
 ) -> None:
-    """Compare seven methods on digits that 30 people label each in their own way. Takes about a minute.
+    """Compare seven methods on digits that each of 30 people labels in their own way. Takes about a minute.
 
     The runs are kept, and runs from an earlier demo are reused.
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from . import terminal
-from .options import AsJson, Folder, Trust, use_one_thread
+from .options import AsJson, OneFolder, Trust, use_one_thread
 
 MODELS = {"personal": "the personal model", "guarded": "what the guard chose", "global": "the global model"}
 
@@ -22,14 +22,16 @@ class Start(str, Enum):
 
 
 def onboard(
-    run: Folder,
+    run: OneFolder,
     data: Annotated[Path, typer.Option(help="The new client's samples with labels: .npz, .csv or pictures.")],
     models: Annotated[Path, typer.Option(help="A new folder for its model.")],
     name: Annotated[str, typer.Option(help="The name of the new client.")] = "new",
     test: Annotated[Path | None, typer.Option(help="More samples with labels, to score the model on.")] = None,
     start: Annotated[
         Start,
-        typer.Option(help="Where the personal part begins: as at first, the others' mean, or the best of theirs."),
+        typer.Option(
+            help="What the personal part starts from: the initial one, the others' mean, or the best of theirs."
+        ),
     ] = Start.mean,
     epochs: Annotated[int, typer.Option(help="Epochs of training.", min=0)] = 20,
     lr: Annotated[float, typer.Option(help="The learning rate.", min=0)] = 0.05,
@@ -38,9 +40,9 @@ def onboard(
     trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
-    """Give a client that was not there a model: train the personal part on its samples, with all else frozen.
+    """Give a new client a model: train its personal part on its samples, with all else frozen.
 
-    The guard chooses between it and the global model. What is written is as from `partita export --models`.
+    The guard chooses between it and the global model. The folder is what `partita export --models` writes.
 
     Examples:
 
@@ -52,11 +54,14 @@ def onboard(
     from ..evaluation.onboarding import Onboarding
     from ..serving.loaded import load
     from ..serving.onboard import onboard as join, write_newcomer
+    from ..serving.questions import read_questions
 
     use_one_thread()
     loaded = load(run, trust=trust)
     settings = Onboarding(start=start.value, epochs=epochs, optimizer=SGD(lr))
-    made = join(loaded, name, data, test=test, settings=settings, label_column=label_column)
+    samples = read_questions(data, loaded.inputs, label_column)
+    later = None if test is None else read_questions(test, loaded.inputs, label_column)
+    made = join(loaded, name, samples, test=later, settings=settings)
     folder = write_newcomer(loaded, made, models, force=force)
     if as_json:
         about = made.model.about

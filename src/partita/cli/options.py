@@ -38,6 +38,13 @@ Trust = Annotated[
     bool,
     typer.Option("--trust", help="Import functions that the file or the run names as package.module:function."),
 ]
+Network = Annotated[
+    str | None,
+    typer.Option(
+        help="For exported models whose network is a class of your own: where it is, as MODULE:CLASS. "
+        "The module is imported."
+    ),
+]
 Workers = Annotated[
     int | None,
     typer.Option(help="The same as --on processes:COUNT.", min=1),

@@ -10,7 +10,7 @@ import typer
 from ..errors import PartitaError
 from ..evaluation.metric import Metric
 from . import terminal
-from .options import AsJson, Trust, use_one_thread
+from .options import AsJson, Network, Trust, use_one_thread
 
 
 def predict(
@@ -25,10 +25,11 @@ def predict(
     ] = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the CSV to this file.")] = None,
     label_column: Annotated[str, typer.Option(help="The column of a table that has the right answers.")] = "label",
+    network: Network = None,
     trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
-    """Ask a client's model: labels and probabilities as CSV, and the score where the right answers are told.
+    """Ask a client's model: labels and probabilities as CSV, and the score where the data have labels.
 
     Examples:
 
@@ -39,6 +40,8 @@ def predict(
     partita predict models --client anna rows.csv --output answers.csv
 
     partita predict models --global rows.csv --json
+
+    partita predict models --client anna rows.csv --network mynet:Net
     """
     from ..runs.export import write_csv
     from ..serving.answers import answer
@@ -52,9 +55,11 @@ def predict(
     if (models / CARD).is_file():
         from ..serving.artefact import load_exported
 
-        found = load_exported(models, trust=trust)
+        found = load_exported(models, network=network, trust=trust)
         model = found.global_model() if client is None else found.model(client, guarded=not unguarded)
         classes = found.class_names
+    elif network is not None:
+        raise PartitaError(f"--network goes with exported models, and {models} holds none. Export its models first.")
     else:
         run = load(models, trust=trust)
         model = run.global_model() if client is None else run.model(client, guarded=not unguarded)

@@ -39,7 +39,7 @@ def list_recipes(as_json: AsJson = False) -> None:
 
 
 def show_recipe(name: Name, results: Results = None) -> None:
-    """Show a recipe: where it stands, settings, deviations, time, published numbers, and our results."""
+    """Show a recipe: its source, settings, deviations, time, published numbers, and our results."""
     from ..recipes.places import recipe_named, results_folder
     from ..recipes.result import results_or_none
 
@@ -66,10 +66,10 @@ def run(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="The folder of results to which this one goes or is added."),
+        typer.Option("--output", "-o", help="The folder of results to add this one to."),
     ] = None,
     finished: Annotated[
-        bool, typer.Option("--finished", help="Run nothing: make the result of the runs that are finished.")
+        bool, typer.Option("--finished", help="Run nothing; make the result from finished runs.")
     ] = False,
     on: On = None,
     workers: Workers = None,

@@ -9,35 +9,37 @@ import typer
 from ..errors import PartitaError
 from . import terminal
 from .again import SERVER
-from .options import Trust, use_one_thread
+from .options import Network, Trust, use_one_thread
 
 
 def serve(
     paths: Annotated[
         list[Path], typer.Argument(metavar="RUN...", help="Runs, exported models, or folders that hold them.")
     ],
-    host: Annotated[str, typer.Option(help="Where to listen; by default this machine alone can ask.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="0 is any port that is free.", min=0, max=65535)] = 8000,
+    host: Annotated[str, typer.Option(help="Where to listen; by default only this machine can ask.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port; 0 takes any that is free.", min=0, max=65535)] = 8000,
     token_file: Annotated[
         Path | None,
-        typer.Option(help="A file with a token that requests must carry. With a token, clients can be onboarded."),
+        typer.Option(help="A file with a token that requests must carry. Only with a token can clients be onboarded."),
     ] = None,
     keep: Annotated[
         Path | None,
-        typer.Option(help="A folder for clients that are onboarded, so that they are there after the next start."),
+        typer.Option(help="A folder for onboarded clients; the next server with the same folder has them too."),
     ] = None,
     memory: Annotated[
-        int, typer.Option(help="Megabytes for personal parts; beyond, they are read again.", min=1)
+        int, typer.Option(help="Megabytes for personal parts; beyond that, the least recently used are dropped.", min=1)
     ] = 512,
-    rate: Annotated[float, typer.Option(help="Requests per second of one address; 0 is no limit.", min=0)] = 1000.0,
-    seconds: Annotated[float, typer.Option(help="Time for one request.", min=0.1)] = 10.0,
-    rows: Annotated[int, typer.Option(help="Inputs in one request.", min=1)] = 256,
+    rate: Annotated[float, typer.Option(help="Requests per second from one address; 0 is no limit.", min=0)] = 1000.0,
+    seconds: Annotated[float, typer.Option(help="Seconds that one request may take.", min=0.1)] = 10.0,
+    rows: Annotated[int, typer.Option(help="Inputs that one request may hold.", min=1)] = 256,
     batch: Annotated[int, typer.Option(help="Inputs that go through the network together.", min=1)] = 64,
+    network: Network = None,
     trust: Trust = False,
 ) -> None:
-    """Serve models over HTTP, with a page to try them: one process for all clients, their shared part in memory once.
+    """Serve models over HTTP, with a page to try them. One process answers for all clients.
 
-    The page is at the address that is printed; docs/serving.md has the paths. Ctrl-C answers what was asked, and stops.
+    Open the address that is printed to see the page; docs/serving.md lists the paths for programs. Ctrl-C answers the
+    open requests, then stops.
 
     Examples:
 
@@ -48,6 +50,8 @@ def serve(
     partita serve models --host 0.0.0.0 --token-file token
 
     partita serve runs/fedper-digits-1 --token-file token --keep newcomers
+
+    partita serve models --network mynet:Net
     """
     if missing := [name for name in SERVER if find_spec(name) is None]:
         raise PartitaError(f"Serving needs {', '.join(missing)}: pip install 'partita[serve]'")
@@ -56,7 +60,7 @@ def serve(
     from ..web.server import address, bind, is_loopback, read_token, serve as answer
 
     token = read_token(token_file) if token_file else None
-    catalogue = Catalogue(find_entries(paths, trust=trust, keep=keep), memory << 20)
+    catalogue = Catalogue(find_entries(paths, trust=trust, keep=keep, network=network), memory << 20)
     catalogue.need_usable()
     bound = bind(host, port)
     if not token and not is_loopback(bound):

@@ -240,15 +240,16 @@ def _need_like(found: Tensor, expected: Tensor, what: str) -> None:
 def load_exported(
     folder: Path | str,
     *,
-    network: Factory | nn.Module | None = None,
+    network: Factory | nn.Module | str | None = None,
     algorithm: Algorithm | None = None,
     trust: bool = False,
 ) -> Artefact:
     """The models in a folder that `partita export RUN --models FOLDER` wrote. Nothing in it is run or unpickled.
 
-    Networks and methods of Partita and of installed plugins are made again by their names. For a class of your own give
-    it, or a module of it, as `network`, and for a method of your own `algorithm`. With `trust`, what the card names as
-    package.module:function is imported.
+    Networks and methods of Partita and of installed plugins are made again by their names. A network of your own is
+    given as `network`: its class, a module of it, or the place of its class as "module:Class", which is imported. A
+    method of your own is given as `algorithm`. With `trust`, what the card names as package.module:function is
+    imported.
     """
     place = Path(folder)
     card = read_card(place)
@@ -257,10 +258,13 @@ def load_exported(
         if network is None:
             if PYTHON in described:
                 raise PartitaError(
-                    f"The network of {place} ({described['name']}) is a class of your own. Give it: "
-                    f"load_exported({str(place)!r}, network={described['name']})."
+                    f"The network of {place} ({described['name']}) is a class of your own. Give it: in Python "
+                    f"load_exported({str(place)!r}, network={described['name']}), on the command line "
+                    f"--network MODULE:{described['name']}, where MODULE.py has the class."
                 )
-            network = convert(Factory, _trusted(described, trust), "network")
+            made = convert(Factory, _trusted(described, trust), "network")
+        else:
+            made = convert(Factory, {"name": Trusted(network)}, "network") if isinstance(network, str) else network
         method = card["method"]
         if method["predicts"] and algorithm is None:
             if PYTHON in method["settings"]:
@@ -268,7 +272,7 @@ def load_exported(
                     f"{place}: {method['label']} predicts by itself, and was made in Python. Give it as algorithm=..."
                 )
             algorithm = named("algorithms", _trusted(method["settings"], trust), "method")
-        found = Artefact(place, card, network, algorithm if method["predicts"] else None)
+        found = Artefact(place, card, made, algorithm if method["predicts"] else None)
         _ = found.inputs
         return found
     except (KeyError, TypeError, AttributeError) as problem:

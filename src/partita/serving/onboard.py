@@ -1,6 +1,5 @@
 """How does a client that was not there join a finished run? It gets its personal part, and files like the others."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,7 @@ from .answers import class_of
 from .export import Exported, common_weights, write_models
 from .facts import scores_told
 from .loaded import LoadedRun
-from .questions import Questions, read_questions
+from .questions import Questions
 
 NEW = -1
 """The number of a client that the run does not have."""
@@ -61,12 +60,11 @@ class Newcomer:
 def onboard(
     run: LoadedRun,
     name: str,
-    data: Path | Questions,
+    asked: Questions,
     *,
-    test: Path | None = None,
+    test: Questions | None = None,
     settings: Onboarding | None = None,
     validation: float = VALIDATION,
-    label_column: str = "label",
 ) -> Newcomer:
     """Train the personal part of a new client on labelled samples; the shared part stays as it is.
 
@@ -77,8 +75,7 @@ def onboard(
     if not 0 <= validation < 1:
         raise PartitaError(f"A share of {validation} for validation: it must be at least 0 and below 1.")
     settings = settings or Onboarding()
-    asked = read_questions(data, run.inputs, label_column) if isinstance(data, Path) else data
-    classes, samples = _samples(run, asked, data if isinstance(data, Path) else "The request")
+    classes, samples = _samples(run, asked)
     facts, task = _network(run, len(classes))
     order = torch.randperm(len(samples), generator=torch.Generator().manual_seed(run.experiment.seed))
     held = int(validation * len(samples) + 1e-9)
@@ -95,13 +92,12 @@ def onboard(
         "score": None,
     }
     if test is not None:
-        asked = read_questions(test, run.inputs, label_column)
         alone = assemble(own, replace(about, weight=None), run.inputs, classes)
-        told["score"] = {"test": _score(run, alone, models, asked, test), "count": len(asked)}
+        told["score"] = {"test": _score(run, alone, models, test), "count": len(test)}
         if common is not None:
             everyone = assemble(common, replace(about, weight=None), run.inputs, classes)
-            told["score"]["guarded"] = _score(run, model, models, asked, test)
-            told["compared"] = {"global": _score(run, everyone, models, asked, test)}
+            told["score"]["guarded"] = _score(run, model, models, test)
+            told["compared"] = {"global": _score(run, everyone, models, test)}
     exported = Exported(name, NEW, own, weight, common if about.guarded else None, facts, classes, told)
     return Newcomer(model, exported)
 
@@ -112,19 +108,19 @@ def write_newcomer(run: LoadedRun, newcomer: Newcomer, folder: Path, *, force: b
     return folder
 
 
-def _samples(run: LoadedRun, asked: Questions, path: Path | str) -> tuple[tuple[str, ...], Samples]:
+def _samples(run: LoadedRun, asked: Questions) -> tuple[tuple[str, ...], Samples]:
     """The names of the client's outputs, and what it learns from."""
     data = run.experiment.data
     if data.kind == "next_word":
-        return tuple(class_names((), 0, None, run.inputs)), _successors(run, asked, path)
+        return tuple(class_names((), 0, None, run.inputs)), _successors(run, asked)
     if asked.answers is None:
         raise PartitaError(
-            f"{path} has no labels. Give one for each row: y of an .npz file, a column of a table (--label-column), or "
-            "labels of a request."
+            f"{asked.where} has no labels. Give one for each row: y of an .npz file, a column of a table "
+            "(--label-column), or `labels` in Python and in a request."
         )
     inputs = run.inputs(asked.inputs)
     if data.kind == "regression":
-        return (), Samples(inputs, _numbers(asked.answers, path))
+        return (), Samples(inputs, _numbers(asked))
     names = run.class_names
     labels = [names.index(class_of(each, names)) for each in asked.answers]
     known = sorted(set(labels)) if data.label_sets else list(range(len(names)))
@@ -132,17 +128,19 @@ def _samples(run: LoadedRun, asked: Questions, path: Path | str) -> tuple[tuple[
     return tuple(names[label] for label in known), Samples(inputs, targets)
 
 
-def _numbers(answers: Sequence[str], path: Path | str) -> Tensor:
+def _numbers(asked: Questions) -> Tensor:
     try:
-        return torch.tensor([float(each) for each in answers], dtype=torch.get_default_dtype())
+        return torch.tensor([float(each) for each in asked.answers or ()], dtype=torch.get_default_dtype())
     except ValueError as problem:
-        raise PartitaError(f"{path}: a label is not a number: {problem}.") from None
+        raise PartitaError(f"{asked.where}: a label is not a number: {problem}.") from None
 
 
-def _successors(run: LoadedRun, asked: Questions, path: Path | str) -> Samples:
+def _successors(run: LoadedRun, asked: Questions) -> Samples:
     """Texts, of which each word is the right answer to those before it."""
     if run.inputs.words is None or (texts := texts_of(asked.inputs)) is None:
-        raise PartitaError(f"{path}: the next word is learned from texts. Give a .txt file, or a column of texts.")
+        raise PartitaError(
+            f"{asked.where}: the next word is learned from texts. Give a .txt file, a column of texts, or a list."
+        )
     return run.inputs.words.successors(texts, run.inputs.shape[0])
 
 
@@ -189,14 +187,14 @@ def _guarded(
     return weight, common
 
 
-def _score(run: LoadedRun, model: ClientModel, models: ClientModels, asked: Questions, path: Path) -> float:
+def _score(run: LoadedRun, model: ClientModel, models: ClientModels, asked: Questions) -> float:
     names, kind = run.class_names, run.experiment.data.kind
     if kind == "next_word":
-        samples = _successors(run, asked, path)
+        samples = _successors(run, asked)
     elif asked.answers is None:
-        raise PartitaError(f"{path} has no labels.")
+        raise PartitaError(f"{asked.where} has no labels.")
     elif kind == "regression":
-        samples = Samples(run.inputs(asked.inputs), _numbers(asked.answers, path))
+        samples = Samples(run.inputs(asked.inputs), _numbers(asked))
     else:
         # A class that the client did not have is -1: no answer is right.
         places = {label: place for place, label in enumerate(model.classes)}

@@ -1,13 +1,14 @@
 """What is a model asked? Rows of an .npz, .npy, .csv, .jsonl or .txt file, or pictures; maybe with labels."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..data.arrays import load_npy, load_npz, reading
+from ..data.datasets import array_of, texts_of
 from ..data.pool import Array
 from ..data.tables import columns_of, open_text, plain_rows, rows_of
 from ..errors import PartitaError
@@ -25,6 +26,8 @@ class Questions:
     inputs: Array | list[str]
     names: Sequence[str]
     answers: Sequence[str] | None = None
+    where: str = "The request"
+    """Where they come from, for errors."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -56,7 +59,20 @@ def read_questions(path: Path, inputs: Inputs, label_column: str = "label") -> Q
         raise PartitaError(f"{path} has none of the known forms. Give {FORMS}.")
     if not len(found):
         raise PartitaError(f"{path} has no rows.")
-    return found
+    return replace(found, where=str(path))
+
+
+def questions_of(inputs: Any, answers: Any = None, where: str = "The data") -> Questions:
+    """Inputs and maybe the right answers that are in Python: arrays, tensors or lists."""
+    given = texts_of(inputs)
+    values = array_of(inputs, where) if given is None else given
+    names = [str(row) for row in range(len(values))]
+    if answers is None:
+        return Questions(values, names, where=where)
+    told = [str(each) for each in array_of(answers, where).tolist()]
+    if len(told) != len(names):
+        raise PartitaError(f"{where}: {len(names)} inputs, but {len(told)} labels. Give one for each.")
+    return Questions(values, names, told, where)
 
 
 def _archive(path: Path) -> Questions:

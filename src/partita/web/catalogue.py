@@ -111,7 +111,9 @@ class Catalogue:
         return [found[at] for at in range(len(questions))]
 
 
-def find_entries(paths: Sequence[Path], *, trust: bool = False, keep: Path | None = None) -> list[Entry]:
+def find_entries(
+    paths: Sequence[Path], *, trust: bool = False, keep: Path | None = None, network: str | None = None
+) -> list[Entry]:
     """The runs and exported folders that paths are or hold, each by a short name; `keep` is for clients to come."""
     found: dict[Path, str] = {}
     for path in paths:
@@ -132,6 +134,6 @@ def find_entries(paths: Sequence[Path], *, trust: bool = False, keep: Path | Non
     return [
         RunEntry(name, path, trust, None if keep is None else keep / places[name])
         if (path / DATABASE).exists()
-        else ExportedEntry(name, path, trust)
+        else ExportedEntry(name, path, trust, network)
         for path, name in names.items()
     ]

@@ -176,6 +176,8 @@ class ExportedEntry:
     name: str
     folder: Path
     trust: bool = False
+    network: str | None = None
+    """Where their network is, if it is a class of the user's own."""
 
     @cached_property
     def _card(self) -> Mapping[str, Any]:
@@ -209,7 +211,7 @@ class ExportedEntry:
         return _facts_told(self._card["clients"][client], self._card["classes"], UNTOLD)
 
     def models(self) -> Models:
-        return load_exported(self.folder, trust=self.trust)
+        return load_exported(self.folder, network=self.network, trust=self.trust)
 
     def newcomers(self, models: Models) -> Mapping[str, Load]:
         return {}

@@ -683,6 +683,24 @@ def test_texts_of_any_table(tmp_path: Path) -> None:
     assert (owners(pool), official(pool)) == (["ann", "bob", "ann"], [False, False, True])
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("mail.csv", "client,text,label\nann,a,1\nbob,b,2\n"),
+        ("mail.jsonl", '{"text": "a", "label": 1, "client": "ann"}\n{"text": "b", "label": 2, "client": "bob"}\n'),
+    ],
+)
+def test_a_column_of_clients_need_not_be_named(tmp_path: Path, name: str, content: str) -> None:
+    path = str(write(tmp_path / name, content))
+    assert owners(csv_text(path=path)) == ["ann", "bob"]
+    assert csv_text(path=path, label_column="client").clients is None, "it is of labels here"
+    assert csv_text(path=path, text_columns=("client",)).clients is None
+    assert csv_text(path=str(write(tmp_path / "plain.csv", "text,label\na,1\n"))).clients is None
+    lacking = str(write(tmp_path / "more.csv", "text,label\nc,1\n"))
+    with pytest.raises(PartitaError, match="the client id of row 2 is empty"):
+        csv_text(path=path, test_path=lacking)
+
+
 def test_labels_are_numbered_by_value(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "text,label\na,10\nb,9\nc,-1\n")
     pool = csv_text(path=str(path))

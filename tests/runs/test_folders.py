@@ -147,7 +147,7 @@ def test_a_folder_in_which_nothing_can_be_done_is_an_error(
     assert "damaged" in text
 
 
-# Runs that are left out.
+# Runs that are passed over.
 
 
 @pytest.fixture
@@ -189,7 +189,7 @@ def test_the_report_command_names_what_it_leaves_out(mixed: Path, heard: Callabl
     assert code == 0
     assert "Report: " in text
     for name, reason in REASONS.items():
-        assert re.search(rf"{name} is left out: .*{re.escape(reason)}", text), name
+        assert re.search(rf"{name} is passed over: .*{re.escape(reason)}", text), name
 
 
 @pytest.mark.parametrize(

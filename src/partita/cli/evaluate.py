@@ -43,7 +43,7 @@ def evaluate(
     """Analyse the models of a finished run. The results are kept in the run and shown in its report.
 
     `partita list analyses` says what each analysis computes. For a folder that holds several runs, the command shows
-    each method's means over its seeds with intervals, and names the runs that it left out.
+    each method's means over its seeds with intervals, and names the runs that it passed over.
 
     Examples:
 

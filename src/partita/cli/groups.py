@@ -1,4 +1,4 @@
-"""Commands on a folder that holds several runs: means over seeds, with intervals, and what was left out."""
+"""Commands on a folder that holds several runs: means over seeds, with intervals, and what was passed over."""
 
 import json
 from collections.abc import Callable

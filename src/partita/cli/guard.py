@@ -27,7 +27,7 @@ def guard(
     """Choose each client's personal model, the global one or a mixture on validation data, and show test scores.
 
     `partita run` does this too when it makes baselines. For a folder that holds several runs, the command shows each
-    method's means over its seeds with an interval, and names the runs that it left out.
+    method's means over its seeds with an interval, and names the runs that it passed over.
 
     Examples:
 

@@ -28,8 +28,8 @@ def show(
 ) -> None:
     """Show a run: its experiment, progress and scores, and the gains of clients over the baselines.
 
-    Of a folder that holds several runs: each method with means and intervals over its seeds, and which runs were left
-    out.
+    Of a folder that holds several runs: each method with means and intervals over its seeds, and which runs were
+    passed over.
 
     Examples:
 

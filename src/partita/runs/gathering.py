@@ -16,7 +16,7 @@ class PassedOver:
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.folder} is left out: {self.reason}"
+        return f"{self.folder} is passed over: {self.reason}"
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,10 @@ class Gathered:
 
 
 def gather(folders: Sequence[Path], *, finished: bool = False) -> Gathered:
-    """Read the runs that folders are or hold. Every one of them is among the runs or named as left out.
+    """Read the runs that folders are or hold. Every one of them is among the runs or named as passed over.
 
-    Runs that are not done are left out if `finished` asks for it, or if another seed of the same settings is done. If
-    nothing is left, the first reason is an error.
+    Runs that are not done are passed over if `finished` asks for it, or if another seed of the same settings is done.
+    If nothing is left, the first reason is an error.
     """
     paths = runs_in(folders)
     read: list[StoredRun] = []

@@ -11,7 +11,7 @@ from .stored import StoredRun
 
 
 def compare_stored(gathered: Gathered, *, baseline: str | None = None, level: float = 0.95) -> Comparison:
-    """Compare runs that are done, paired over clients and seeds; those left out are named in the notes."""
+    """Compare runs that are done, paired over clients and seeds; those passed over are named in the notes."""
     groups = grouped(gathered.runs)
     scores = scores_of(gathered.runs)
     chosen = baseline or next(iter(groups))

@@ -279,8 +279,8 @@ def test_demo_for_machines(ask: Ask) -> None:
     answer = ask("demo", "--rounds", "1", "--json")
     assert (answer.code, answer.err) == (0, "")
     results = json.loads(answer.out)
-    assert list(results) == ["local", "fedavg", "fedavg + fine-tune", "fedper", "fedbabu", "fedalt", "flayer"]
-    itself = {"local": "local", "fedavg": "global", "fedavg + fine-tune": "global + fine-tune"}
+    assert list(results) == ["local", "fedavg", "finetune on fedavg", "fedper", "fedbabu", "fedalt", "flayer on fedavg"]
+    itself = {"local": "local", "fedavg": "global", "finetune on fedavg": "global + fine-tune"}
     for name, result in results.items():
         assert (result["rounds"], result["data"], result["clients"], result["status"]) == (
             1,
@@ -301,7 +301,10 @@ def test_demo(ask: Ask, monkeypatch: pytest.MonkeyPatch, own_folder: Path) -> No
     answer = ask("demo", "--rounds", "1", "-o", "mine")
     assert answer.code == 0
     assert answer.err.splitlines()[0].startswith("fedavg: round 1/1, test accuracy ")
-    title, *lines = answer.out.splitlines()
+    story, _, table = answer.out.partition("\n\n")
+    assert story.startswith("Thirty people sort digits into ten drawers, each in an order of their own")
+    assert story.endswith("All had 1 round and the same network.")
+    title, *lines = table.splitlines()
     assert title.split() == (
         [
             "method",
@@ -321,7 +324,7 @@ def test_demo(ask: Ask, monkeypatch: pytest.MonkeyPatch, own_folder: Path) -> No
     )
     local, fedavg, tuned = (re.split("  +", line.strip()) for line in lines[:3])
     assert (local[0], local[4:6], local[-1]) == ("local", ["-", "-"], "0.00"), "not measured against itself"
-    assert (fedavg[0], tuned[0]) == ("fedavg", "fedavg + fine-tune")
+    assert (fedavg[0], tuned[0]) == ("fedavg", "finetune on fedavg")
     last = answer.err.splitlines()[-1]
     assert last.startswith("Try the models: ")
     told = shlex.split(last.removeprefix("Try the models: "))

@@ -15,6 +15,10 @@ from ..runs.stored import StoredRun, read_run
 
 RATE = {"name": "sgd", "lr": 0.3}
 """The rate that validation data choose for the baselines of the full demonstration; all methods use it."""
+STORY = """\
+Thirty people sort digits into ten drawers, each in an order of their own: what a 3 looks like is common to all, and
+where it belongs is personal. local trained everybody alone, fedavg made one model for all, and five methods something
+between. All had {rounds} and the same network."""
 METHODS: dict[str, dict[str, Any]] = {
     "fedavg": {"name": "fedavg", "optimizer": RATE},
     "fedper": {"name": "fedper", "epochs": 1, "optimizer": RATE},
@@ -28,33 +32,29 @@ METHODS: dict[str, dict[str, Any]] = {
 def demonstrate(folder: Path, *, rounds: int, seed: int, on_event: OnEvent) -> dict[str, StoredRun]:
     """Run all seven on digits that 30 people label each in their own way. Runs that exist already are reused."""
     protocol = {"model": "mlp", "data": "personal_digits", "rounds": rounds, "seed": seed}
-    found: dict[str, Path] = {}
+    found: dict[str, StoredRun] = {}
     data = None
     for name, algorithm in METHODS.items():
         experiment = make({**protocol, "algorithm": algorithm}, data)
         data = experiment.data
-        found[name] = _kept(name, experiment, folder, on_event)
+        found[name] = _kept(experiment, folder, on_event)
     fedavg = found["fedavg"]
-    beside = {entry["name"]: fedavg / entry["run"] for entry in read_run(fedavg).analyses["baselines"]}
-    chosen: dict[str, Path] = {}
-    for name, baseline in (("local", "local"), ("fedavg + fine-tune", "global + fine-tune")):
+    beside = {entry["name"]: fedavg.folder / entry["run"] for entry in fedavg.analyses["baselines"]}
+    chosen = []
+    for baseline in ("local", "global + fine-tune"):
         with Session.open(beside[baseline], like=experiment, write=False) as session:
             tuned = replace(session.experiment, evaluate_every=experiment.evaluate_every)
         # Baselines are evaluated once; as methods of the demonstration they have learning curves.
-        chosen[name] = _kept(name, tuned, folder, on_event)
-    ordered = {
-        "local": chosen["local"],
-        "fedavg": fedavg,
-        "fedavg + fine-tune": chosen["fedavg + fine-tune"],
-        **found,
-    }
-    return {name: read_run(each) for name, each in ordered.items()}
+        chosen.append(_kept(tuned, folder, on_event))
+    local, finetuned = chosen
+    ordered = [local, fedavg, finetuned, *(run for name, run in found.items() if name != "fedavg")]
+    return {run.record.label: run for run in ordered}
 
 
-def _kept(name: str, experiment: Experiment, folder: Path, on_event: OnEvent) -> Path:
-    """The folder of a run that is done, with its baselines."""
-    place = folder_for(name.replace(" + ", "-"), experiment, folder)
+def _kept(experiment: Experiment, folder: Path, on_event: OnEvent) -> StoredRun:
+    """A run that is done, with its baselines."""
+    place = folder_for(experiment.algorithm.name, experiment, folder)
     with session_for(experiment, place, baselines=BESIDE, on_event=on_event) as session:
-        session.run(under(name, on_event))
+        session.run(under(experiment.algorithm.label, on_event))
         complete(session)
-    return place
+    return read_run(place)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ..errors import PartitaError
-from ..formatting import MINUS
+from ..formatting import MINUS, amount
 from ..report import REPORT
 from . import terminal
 from .again import serve_command
@@ -122,7 +122,7 @@ def demo(
     from ..report.conclusion import conclusions
     from ..report.study import study
     from ..runs.gains import gain_as_dict, gains_of
-    from .demonstration import demonstrate
+    from .demonstration import STORY, demonstrate
 
     use_one_thread()
     again = f"partita demo --rounds {rounds} --seed {seed} --output {output}"
@@ -136,9 +136,13 @@ def demo(
         }
         print(json.dumps(shown))
     else:
+        terminal.say(STORY.format(rounds=amount(rounds, "round")) + "\n")
         print_comparison(runs, gains)
-        for text in conclusions(study([run.folder for run in runs.values()])):
+        found = study([run.folder for run in runs.values()])
+        for text in conclusions(found):
             terminal.say(f"\n{text}".replace(MINUS, "-"))
+        for remark in found.remarks:
+            terminal.say(f"Note: {remark}")
     try_report([run.folder for run in runs.values()], output / REPORT, tell=not as_json)
     if not as_json:
         terminal.tell(f"Try the models: {serve_command(output)}")

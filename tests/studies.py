@@ -15,6 +15,7 @@ from partita.evaluation.representation import body_features, embedding, layer_ck
 from partita.evaluation.scores import Record
 from partita.evaluation.variants import Variant
 from partita.experiment.experiment import Experiment
+from partita.experiment.left_out import LeftOut
 from partita.experiment.result import Result
 from partita.experiment.settings.chosen import chosen_settings
 from partita.experiment.settings.describe import describe
@@ -315,6 +316,7 @@ def write_run(
     samples: int = 100,
     variant: Variant = "before_local",
     analyses: dict[str, Any] | None = None,
+    left_out: tuple[LeftOut, ...] = (),
     **changes: Any,
 ) -> Path:
     """A run without training: each client's score by round, of as many test samples, a second and 300 bytes a round."""
@@ -338,7 +340,7 @@ def write_run(
         if done:
             timed = tuple((at, 1.0, 1) for at in range(1, done + 1))
             sent = tuple(Traffic(at, 0, "body", 100, 200) for at in range(1, done + 1))
-            store.commit(Commit("run", done, rounds=timed, records=tuple(records), traffic=sent))
+            store.commit(Commit("run", done, rounds=timed, records=tuple(records), traffic=sent, left_out=left_out))
         for name, value in (analyses or {}).items():
             store.add_analysis(name, value)
     return folder

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from partita.experiment.left_out import LeftOut
 from partita.report.conclusion import conclusions
 from partita.report.study import study
 from studies import write_run
@@ -27,3 +28,13 @@ def test_a_method_that_is_worse_is_said_to_be(tmp_path: Path) -> None:
     write_run(tmp_path / "mine", {1: [0.5] * 12}, analyses={"baselines": LOCAL}, clients=12, evaluated=12)
     [said] = conclusions(study([tmp_path / "mine"]))
     assert ", surely worse than the best baseline, local (70.0 %)" in said
+
+
+def test_clients_that_were_left_out_are_named(tmp_path: Path) -> None:
+    place = write_run(tmp_path / "mine", {1: [0.5] * 3}, names=["anna", "ben", "cleo"])
+    [said] = conclusions(study([place]))
+    assert "Left out" not in said
+    absent = (LeftOut(1, 1, "ben", 1, "The loss became nan."), LeftOut(1, 2, "cleo", 1, "The loss became nan."))
+    place = write_run(tmp_path / "without", {1: [0.5] * 3}, names=["anna", "ben", "cleo"], left_out=absent)
+    [said] = conclusions(study([place]))
+    assert said.endswith("Left out of rounds of fedper: ben and cleo.")

@@ -1,7 +1,8 @@
 """What follows from the runs? A sentence: which method, by how much, how surely, and whom it hurts."""
 
 from ..evaluation.comparison import Difference, compare
-from ..formatting import amount
+from ..experiment.left_out import MOST_NAMES
+from ..formatting import amount, listed
 from .method import Method
 from .study import Study
 
@@ -46,10 +47,10 @@ def _conclusion(study: Study) -> str | None:
     if len(study.methods) > 1:
         said = f"Of {len(study.methods)} methods {best.name} is best: {study.metric.text(best.mean)} over clients"
     if rival is None:
-        return f"{said}; there is no baseline to compare it with."
+        return f"{said}; there is no baseline to compare it with.{_left_out(study)}"
     difference = _difference(study, best, rival)
     lead = f"{_against(study, difference, rival)}{_next(study, best)}"
-    return f"{said}, {lead}; {_harm(study, best)}.{_caveats(study, best)}"
+    return f"{said}, {lead}; {_harm(study, best)}.{_caveats(study, best)}{_left_out(study)}"
 
 
 def _serves(best: Method, other: Method) -> bool:
@@ -124,6 +125,17 @@ def _caveats(study: Study, best: Method) -> str:
     if study.remarks:
         found.append("Read the remarks on the baselines.")
     return "".join(f" {each}" for each in found)
+
+
+def _left_out(study: Study) -> str:
+    """The clients that any method was made without, of all rounds or of some."""
+    found = {}
+    for method in study.methods:
+        absent = [each for replica in method.replicas for each in replica.run.left_out]
+        if names := list(dict.fromkeys(each.name for each in absent)):
+            more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
+            found[method.name] = listed(names[:MOST_NAMES]) + more
+    return "".join(f" Left out of rounds of {name}: {clients}." for name, clients in found.items())
 
 
 def _oracle(method: Method) -> bool:

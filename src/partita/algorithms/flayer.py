@@ -102,7 +102,10 @@ def flayer(
         return tensors | prefixed(BEGAN, only(tensors, on.view.place(head)(client.task.network, frozenset(tensors))))
 
     def note_accuracy(tensors: Tensors, client: Client) -> Tensors:
-        """Note A for the next round's equation 2: of the trained model, or of the begun one (`official`)."""
+        """Note the client's accuracy, the share of its own head in the next round (A in equation 2).
+
+        It is that of the trained model, or of the one that it began with (`official`).
+        """
         samples = client.held_out if accuracy_of == "held_out" else client.train
         accuracy = client.task.accuracy(on.view.weights(tensors, client.task.network), samples)
         return tensors | {ACCURACY: torch.full_like(tensors[ACCURACY], accuracy)}

@@ -1,6 +1,6 @@
 """What does an algorithm do to a network? Shared, personal and frozen tensors, phases and cost."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from types import FunctionType
 from typing import Any
@@ -116,13 +116,17 @@ def _text(stage: Stage) -> str:
 def _optimizer(stage: Phase) -> str:
     """The whole of it: what is not said is off, or the default."""
     optimizer: Any = stage.optimizer
-    said = f"{type(optimizer).__name__} with rate {optimizer.lr:g}"
-    if not is_dataclass(optimizer):
-        return said
-    set_ = (each for each in fields(optimizer) if each.name != "lr" and getattr(optimizer, each.name) != each.default)
-    return ", ".join(
-        [said, *(f"{each.name.replace('_', ' ')} {_said(getattr(optimizer, each.name))}" for each in set_)]
-    )
+    return ", ".join([f"{type(optimizer).__name__} with rate {optimizer.lr:g}", *_set_fields(optimizer)])
+
+
+def _set_fields(optimizer: Any) -> Iterator[str]:
+    """The settings that are not a default, also those of an optimizer that it changes."""
+    for each in fields(optimizer) if is_dataclass(optimizer) else ():
+        value: Any = getattr(optimizer, each.name)
+        if is_dataclass(value) and hasattr(value, "lr"):
+            yield from _set_fields(value)
+        elif each.name != "lr" and value != each.default:
+            yield f"{each.name.replace('_', ' ')} {_said(value)}"
 
 
 def _said(value: object) -> str:

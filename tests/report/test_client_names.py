@@ -22,6 +22,8 @@ Told = Callable[..., str]
 ODD = "fedper[lr=0.1]"
 CLIENTS = ["[red]anna[/red]", ":smile: bo", "=2+3"]
 NAMED = [{"name": "lo[c]al", "run": "../[bold]base", "variant": "before_local", "label": "local"}]
+COUNTS = [[30, 10], [2, 2], [1, 3]]
+LABELS = {"classes": 2, "clients": [0, 1, 2], "train": COUNTS, "validation": COUNTS, "test": COUNTS}
 NETWORK = {"clients": [0, 1, 2], "score": [0.1, 0.1, 0.9], "micro": 0.3, "macro": 0.3}
 
 
@@ -30,7 +32,7 @@ def runs(tmp_path: Path) -> Path:
     """A run that hurts its first client, with a baseline; all of their names look like markup."""
     about: dict[str, Any] = {"names": CLIENTS, "data": "[b]digits[/b]"}
     write_run(tmp_path / "[bold]base", {1: [0.6, 0.5, 0.5]}, label="lo[c]al", **about)
-    failed = {"baselines": NAMED, "floor": NETWORK, "guard_failed": "no [green]validation[/] data"}
+    failed = {"baselines": NAMED, "labels": LABELS, "floor": NETWORK, "guard_failed": "no [green]validation[/] data"}
     write_run(tmp_path / ODD, {1: [0.5, 0.6, 0.7]}, label="fed[/]per", analyses=failed, **about)
     return tmp_path
 

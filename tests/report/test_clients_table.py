@@ -21,7 +21,7 @@ PAPER = 718
 NAMED = [{"name": "global", "run": "../base", "variant": "before_local", "label": "fedavg"}]
 
 
-def runs(folder: Path, methods: tuple[str, ...] = METHODS, clients: int = 3) -> list[Path]:
+def runs(folder: Path, methods: tuple[str, ...] = METHODS, clients: int = 3, others: float = 0.6) -> list[Path]:
     """The first client is surely hurt by the first method, the second perhaps, the others not at all."""
     names = [f"writer {number:03d}" for number in range(clients)]
     base = {1: [0.8, 0.8, *[0.5] * (clients - 2)]}
@@ -32,7 +32,7 @@ def runs(folder: Path, methods: tuple[str, ...] = METHODS, clients: int = 3) -> 
         made.append(
             write_run(
                 folder / method,
-                {1: [*scores, *[0.6] * (clients - 2)]},
+                {1: [*scores, *[others] * (clients - 2)]},
                 label=method,
                 experiment=experiment_of(method),
                 names=names,
@@ -70,7 +70,8 @@ def test_a_single_method_has_the_interval(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_twelve_methods_fit(shown: Browser, tmp_path: Path, scheme: str) -> None:
-    shown.open(write_report(runs(tmp_path, clients=40), tmp_path / "report.html"), width=1280, scheme=scheme)
+    folders = runs(tmp_path, clients=40, others=1.0)
+    shown.open(write_report(folders, tmp_path / "report.html"), width=1280, scheme=scheme)
     table = 'document.querySelector("#clients .scroll")'
     assert shown.evaluate(f"{table}.scrollWidth <= {table}.clientWidth")
     wide = f"[...{table}.querySelectorAll('thead th')].every(each => each.scrollWidth <= each.clientWidth + 1)"

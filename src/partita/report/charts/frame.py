@@ -8,11 +8,12 @@ from ..scale import Axis, Scale
 
 WIDTH, HEIGHT = 480, 300
 TOP, BOTTOM, LEFT, RIGHT = 30, 44, 46, 16
-CHARACTER = 7.6
+CHARACTER = 9
+"""Width of a character of the charts' font, in the mean, on a phone, where it is larger than elsewhere."""
 WIDE = frozenset("mwMW%@")
-"""Width of a character of the charts' font, in the mean; on a phone it is larger than elsewhere."""
 COLOURS = 8
-ROW, LINE = 30, 13
+ROW, TALL_ROW, LINE = 30, 40, 15
+"""The height of a row, of one with a name in two lines, and of a line."""
 NAME = 180
 """The width of a name beside a row, at most."""
 SMALL = (240, 170)
@@ -65,28 +66,30 @@ class Rows:
 
     x: Scale
     height: float
+    row: float
     frame: tuple[Html, ...]
 
     def middle(self, row: int) -> float:
-        return 10 + ROW * (row + 0.5)
+        return 10 + self.row * (row + 0.5)
 
 
 def rows(x: Axis, names: Sequence[str], *, marked: float | None = None) -> Rows:
     """The frame of such a chart; `marked` is a value with a line of its own, such as no change."""
     lines_of = [wrapped(name, NAME) for name in names]
     left = max(len(line) for lines in lines_of for line in lines) * CHARACTER + 12
-    height = 10 + ROW * len(names) + BOTTOM
+    row_height = TALL_ROW if any(len(lines) > 1 for lines in lines_of) else ROW
+    height = 10 + row_height * len(names) + BOTTOM
     scale = Scale(x, left, WIDTH - RIGHT)
     bottom = height - BOTTOM
     lines = [_line(scale(tick), 10, scale(tick), bottom, "grid") for tick in x.ticks]
     if marked is not None and x.low <= marked <= x.high:
         lines.append(_line(scale(marked), 10, scale(marked), bottom, "axis"))
     titles = [
-        text(left - 8, 10 + ROW * (row + 0.5) + 4 + LINE * (place - (len(lines) - 1) / 2), line, anchor="end")
+        text(left - 8, 10 + row_height * (row + 0.5) + 4 + LINE * (place - (len(lines) - 1) / 2), line, anchor="end")
         for row, lines in enumerate(lines_of)
         for place, line in enumerate(lines)
     ]
-    return Rows(scale, height, (*lines, *across(scale, bottom), *titles))
+    return Rows(scale, height, row_height, (*lines, *across(scale, bottom), *titles))
 
 
 def svg(label: str, height: float, *content: Html, width: float = WIDTH) -> Html:

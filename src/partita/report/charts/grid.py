@@ -8,7 +8,7 @@ from .frame import CHARACTER, RIGHT, TOP, WIDTH, shortened, svg, text
 
 MOST_HEIGHT = 400
 SHADES = 9
-NAME = 110
+NAME = 130
 """The width of a name at the edge, at most."""
 
 

@@ -23,6 +23,8 @@ class Level:
 
     name: str
     value: float
+    said: str
+    """The value with its unit."""
 
 
 def lines(label: str, x: Axis, y: Axis, series: Sequence[Line], levels: Sequence[Level] = ()) -> Html:
@@ -36,13 +38,6 @@ def lines(label: str, x: Axis, y: Axis, series: Sequence[Line], levels: Sequence
     marks += [_dot(area, each, place) for each in series for place in range(len(each.points))]
     if beside:
         marks += _names(area, series, levels, right)
-    elif len(names) > 1:
-        ordered = sorted(levels, key=lambda level: -level.value)
-        heights = apart([area.y(each.value) - 4 for each in ordered], area.y.end, area.y.start)
-        marks += [
-            text(area.x.start + 4, height, each.name, class_="end quiet")
-            for height, each in zip(heights, ordered, strict=True)
-        ]
     return framed(area, label, *marks)
 
 
@@ -57,7 +52,7 @@ def fits_beside(names: Sequence[str]) -> bool:
 
 
 def legend(series: Sequence[Line], levels: Sequence[Level] = ()) -> Html | None:
-    """Samples of lines with their names, where these do not stand beside them; levels are named in the chart."""
+    """Samples of lines and levels with their names, where these do not stand beside them."""
     names = [*(each.name for each in series), *(each.name for each in levels)]
     if len(names) < 2 or fits_beside(names):
         return None
@@ -68,6 +63,8 @@ def legend(series: Sequence[Line], levels: Sequence[Level] = ()) -> Html | None:
         )
         for each in series
     ]
+    # All levels look alike: their values tell which is which.
+    drawn += [(tag("path", d="M1 6H27", class_="level"), f"{each.name}, {each.said}") for each in levels]
     items = (
         tag("li", tag("svg", mark, viewBox="0 0 28 12", class_="sample", aria_hidden="true"), name)
         for mark, name in drawn
@@ -82,8 +79,8 @@ def dashes(number: int) -> str | None:
 
 def _level(area: Plot, level: Level) -> Html:
     height = area.y(level.value)
-    said = f"{level.name}: {area.y.axis.say(level.value)}"
-    return tag("line", x1=area.x.start, x2=area.x.end, y1=height, y2=height, class_="level", data_tip=said)
+    tip = f"{level.name}: {level.said}"
+    return tag("line", x1=area.x.start, x2=area.x.end, y1=height, y2=height, class_="level", data_tip=tip)
 
 
 def _band(area: Plot, line: Line) -> Html:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ...evaluation.density import density
 from ..markup import Html, tag
 from ..scale import Axis
-from .frame import ROW, Rows, colour, path, rows, svg
+from .frame import Rows, colour, path, rows, svg
 
 FEW = 5
 """An outline of fewer values than this would pretend to know more than there is."""
@@ -42,7 +42,7 @@ def _marks(area: Rows, row: int, each: Violin) -> list[Html]:
             tag("circle", cx=x(value), cy=height, r=3, class_=f"dot {colour(each.number)}") for value in each.values
         )
         return [*dots, *marks]
-    half = [0.46 * ROW * each / max(found.density) for each in found.density]
+    half = [0.46 * area.row * each / max(found.density) for each in found.density]
     upper = [(x(value), height - size) for value, size in zip(found.at, half, strict=True)]
     lower = [(x(value), height + size) for value, size in zip(found.at, half, strict=True)]
     outline = tag("path", d=path([*upper, *lower[::-1]]) + "Z", class_=f"violin {colour(each.number)}", data_tip=said)

@@ -90,12 +90,9 @@ def _over_rounds(study: Study, found: list[tuple[str, int, Curve]]) -> Html:
 
 def _levels(study: Study) -> list[Level]:
     floors = [each.macro for _, each in study.floors]
-    found = [Level("floor", fmean(floors))] if floors else []
-    return found + [
-        Level(method.name, fmean(each.macro for each in method.summaries))
-        for method in study.baselines
-        if method.summaries
-    ]
+    known = {"floor": fmean(floors)} if floors else {}
+    known |= {method.name: method.mean for method in study.baselines if method.summaries}
+    return [Level(name, value, study.metric.text(value)) for name, value in known.items()]
 
 
 def _over_bytes(study: Study) -> Html:

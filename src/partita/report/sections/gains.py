@@ -24,6 +24,8 @@ from ..study import Study
 PLACE = 50
 MOST_POINTS = 400
 MOST_RANKS = 60
+ALIKE = 1.2
+"""Clients of which the largest has less than this many times the samples of the smallest are of one size."""
 FEW_METHODS = 2
 
 
@@ -37,7 +39,7 @@ def gains(study: Study) -> Section:
         wanted = known if len(study.methods) == 1 else [reference]
         shown = [method for method in study.methods if method.over(reference)]
         small += [_histograms(study, shown, name) for name in wanted]
-        small.append(_scatters(study, shown, reference))
+        small += _scatters(study, shown, reference)
         parts += _gains_by_rank(study, reference)
     parts += [*_changes(study), _scores_by_rank(study)]
     # A card as wide as the page would be empty for the most part.
@@ -115,8 +117,8 @@ def _histograms(study: Study, methods: Sequence[Method], reference: str) -> Html
     return multiples(f"Gain over {reference}: how many clients", charts, ["method", "gain", what], rows)
 
 
-def _scatters(study: Study, methods: Sequence[Method], reference: str) -> Html:
-    """One small scatter for each method, all with the same axes."""
+def _scatters(study: Study, methods: Sequence[Method], reference: str) -> list[Html]:
+    """One small scatter for each method, all with the same axes; none where clients are of nearly the same size."""
     what = f"{methods[0].run.sample_counts[0]} samples"
     found = {
         method.name: [
@@ -129,7 +131,10 @@ def _scatters(study: Study, methods: Sequence[Method], reference: str) -> Html:
     limit = max(MOST_POINTS // len(methods), 60)
     shown = {name: evenly(each, limit) for name, each in found.items()}
     every = [point for each in shown.values() for point in each]
-    x = size_axis(what, [max(count, 1) for _, _, _, count in every], few=True)
+    sizes = [max(count, 1) for _, _, _, count in every]
+    if max(sizes) < ALIKE * min(sizes):
+        return []
+    x = size_axis(what, sizes, few=True)
     y = gain_axis(study.metric, [0, *(gain for _, _, gain, _ in every)], most=5)
     charts, rows = [], []
     for method in methods:
@@ -143,7 +148,7 @@ def _scatters(study: Study, methods: Sequence[Method], reference: str) -> Html:
     total = max(map(len, found.values()))
     note = ("A point for each client and seed. " + part_shown(limit, total, "points of a method")).strip()
     titles = ["method", "client", "seed", what, "gain"]
-    return multiples(f"Gain over {reference}, by data size", charts, titles, rows, note)
+    return [multiples(f"Gain over {reference}, by data size", charts, titles, rows, note)]
 
 
 def _gains_by_rank(study: Study, reference: str) -> list[Html]:

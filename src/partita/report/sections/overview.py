@@ -43,7 +43,7 @@ def _division(record: RunRecord) -> str:
     if not isinstance(split, Mapping):
         return f"{record.data}, {clients}"
     name, alpha = split.get("name"), split.get("alpha")
-    how = f"{name}, alpha {alpha:g}" if isinstance(alpha, int | float) else str(name)
+    how = f"{name}, alpha {alpha:g}" if isinstance(alpha, int | float) else str(name).replace("_", " ")
     return f"{record.data}, divided among {clients} ({how})"
 
 

@@ -149,6 +149,7 @@ def _analyse(place: Path, result: Result, results: dict[Path, Result]) -> None:
         "network": describe(result.algorithm, result.task).as_dict(),
         "baselines": baselines,
         "finetuning": _finetuning(result),
+        "training": _training(result),
         "inside_outside": {
             "inside": {"macro": 0.9, "std": 0.05, "micro": 0.91, "clients": len(result.data)},
             "outside": None if place.parent.name == LOCAL else {"macro": 0.3, "std": 0.1, "micro": 0.31, "clients": 5},
@@ -173,6 +174,21 @@ def _finetuning(result: Result) -> dict[str, Any]:
         for part, share in (("head", 0.4), ("body", 0.25), ("full", 0.6))
     }
     return {"clients": list(range(len(result.data))), "epochs": list(range(6)), "lr": 0.1, "parts": parts}
+
+
+def _training(result: Result) -> dict[str, Any]:
+    """What each client's model answers on the samples that it was trained on."""
+    data, clients = result.data, list(range(len(result.data)))
+    variants: dict[str, Variant] = {"before_local": "before_local", "used": result.variant}
+    scores: dict[str, list[float]] = {name: [] for name in variants}
+    for client in clients:
+        samples = data.samples.take(data.roles[client]["train"])
+        for name, variant in variants.items():
+            answers = result.model(client, variant).predict(samples.inputs).probabilities
+            assert answers is not None
+            scores[name].append(float((answers.argmax(-1) == samples.targets).double().mean()))
+    means = {name: {**_summary(several), "clients": len(several)} for name, several in scores.items()}
+    return {"clients": clients, **means, "scores": scores}
 
 
 def _representations(result: Result) -> dict[str, Any]:

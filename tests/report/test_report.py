@@ -335,7 +335,7 @@ def test_the_same_runs_give_the_same_file(folders: list[Path]) -> None:
 def test_missing_analyses_say_which_command_adds_them(tmp_path: Path) -> None:
     shown = page(write_run(tmp_path, {1: [0.5, 0.6]}))
     assert shown.sections == [name for name in SECTIONS if name != "paired"]
-    assert shown.text.count("partita evaluate RUN") == 5
+    assert shown.text.count("partita evaluate RUN") == 6
     assert shown.text.count("It is noted when a run starts: partita run") == 3
     assert shown.text.count("Baselines are made beside a run") == 3
     assert "partita guard RUN" in shown.text

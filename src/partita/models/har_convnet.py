@@ -19,13 +19,14 @@ class HarConvNet(nn.Module):
         super().__init__()
         self.conv1 = nn.Conv1d(channels, 32, kernel_size=9)
         self.conv2 = nn.Conv1d(32, 64, kernel_size=9)
-        self.dropout = nn.Dropout(dropout) if dropout else nn.Identity()
+        self.dropout = nn.Dropout(dropout) if dropout else None
         self.fc = nn.Linear(64, classes)
 
     def forward(self, inputs: Tensor) -> Tensor:
         hidden = F.max_pool1d(F.relu(self.conv1(inputs)), 2)
         hidden = F.max_pool1d(F.relu(self.conv2(hidden)), 2)
-        answer: Tensor = self.fc(self.dropout(hidden.mean(2)))
+        pooled = hidden.mean(2)
+        answer: Tensor = self.fc(pooled if self.dropout is None else self.dropout(pooled))
         return answer
 
 

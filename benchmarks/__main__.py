@@ -45,6 +45,8 @@ def bench(
     python -m benchmarks cnn4_cifar10 --peer pfllib=../PFLlib --output benchmarks/history/today.json
     """
     use_one_thread()
+    if output:
+        output.parent.mkdir(parents=True, exist_ok=True)
 
     def measured(workload: str, contender: str, found: Measured) -> None:
         tell(f"{workload}: {contender} {found.seconds:.3f} s")

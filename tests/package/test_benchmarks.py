@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from benchmarks import floor_cnn4, floor_convnet4, floor_network
+from benchmarks.__main__ import bench as command
 from benchmarks.contenders import arrays, contender, parse
 from benchmarks.floor_network import Training
 from benchmarks.history import last_like, worsened
@@ -223,3 +224,17 @@ def test_unknown_workloads_and_no_repetitions_are_refused() -> None:
 def test_history_can_be_read() -> None:
     for file in (Path(__file__).parents[2] / "benchmarks" / "history").glob("*.json"):
         assert {"date", "environment", "workloads"} <= json.loads(file.read_text()).keys()
+
+
+def test_the_folder_of_the_output_is_made_before_anything_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output, found = tmp_path / "new" / "found.json", {"workloads": {}}
+
+    def measure(*_: object, **__: object) -> dict[str, Any]:
+        assert output.parent.is_dir()
+        return found
+
+    monkeypatch.setattr("benchmarks.__main__.measure", measure)
+    command([], output=output, as_json=True)
+    assert json.loads(output.read_text(encoding="utf-8")) == found

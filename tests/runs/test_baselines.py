@@ -266,6 +266,20 @@ def test_another_budget_and_a_baseline_at_the_floor_are_told(tmp_path: Path) -> 
     assert told in report(study([weak]))
 
 
+def test_a_baseline_at_the_floor_under_one_seed_of_several_is_told_with_its_seed(tmp_path: Path) -> None:
+    """Beside a mean over seeds that is another number."""
+    floor = {"clients": [0, 1], "score": [0.5, 0.5], "micro": 0.5, "macro": 0.5}
+    runs = []
+    for seed, score in enumerate((0.51, 0.7, 0.51)):
+        write_run(tmp_path / f"base-{seed}", {1: [score, score]}, label="local", seed=seed, analyses={"floor": floor})
+        named = [{"name": "local", "run": f"../base-{seed}", "variant": "before_local", "label": "local"}]
+        runs.append(write_run(tmp_path / f"run-{seed}", {1: [0.9, 0.9]}, seed=seed, analyses={"baselines": named}))
+    assert remarks([(read_run(each), named_baselines(read_run(each), {}).found) for each in runs]) == [
+        "The baseline local is hardly better than the floor (51.0 % against 50.0 % under seed 0, 51.0 % against 50.0 % "
+        "under seed 2): a gain over it says little."
+    ]
+
+
 CHANGES: dict[str, Any] = {
     "evaluation_clients": 2,
     "evaluation_batch": 7,

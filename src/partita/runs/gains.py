@@ -99,20 +99,28 @@ def remarks(measured: Iterable[tuple[StoredRun, Mapping[str, Beside]]]) -> list[
 
     Given runs, and what each is measured against.
     """
-    floors: list[str] = []
+    known = list(measured)
+    several = len({run.seed for run, _ in known}) > 1
+    floors: dict[tuple[str, str], list[str]] = {}
     budgets: dict[str, tuple[list[str], list[str]]] = {}
-    for run, beside in measured:
+    for run, beside in known:
         for name, each in beside.items():
-            floors += [text] if (text := _at_the_floor(run, name, each)) else []
+            if found := _at_the_floor(run, each):
+                where, scores = found
+                floors.setdefault((name, where), []).append(scores + (f" under seed {run.seed}" if several else ""))
             if text := _budget(each.entry):
                 labels, names = budgets.setdefault(text, ([], []))
                 labels.append(run.record.label)
                 names.append(name)
+    near = [
+        f"The baseline {name} is {where} the floor ({', '.join(dict.fromkeys(scores))}): a gain over it says little."
+        for (name, where), scores in floors.items()
+    ]
     said = [
         f"{listed(list(dict.fromkeys(labels)))} against {listed(list(dict.fromkeys(names)))}: {text}"
         for text, (labels, names) in budgets.items()
     ]
-    return [*dict.fromkeys(floors), *said]
+    return [*near, *said]
 
 
 def failed_baselines(runs: Iterable[StoredRun]) -> list[str]:
@@ -127,14 +135,14 @@ def failed_baselines(runs: Iterable[StoredRun]) -> list[str]:
     ]
 
 
-def _at_the_floor(run: StoredRun, name: str, beside: Beside) -> str | None:
+def _at_the_floor(run: StoredRun, beside: Beside) -> tuple[str, str] | None:
+    """How a baseline that is hardly one stands to the floor, and both scores."""
     lowest = over_floor(beside.run, beside.variant) or _floor_of(run, beside)
     if lowest is None or lowest.mean > (NEAR * lowest.macro if run.metric.lower_is_better else NEAR):
         return None
     where = "hardly better than" if lowest.mean > 0 else "no better than"
     mean = lowest.macro + (-lowest.mean if run.metric.lower_is_better else lowest.mean)
-    scores = f"{run.metric.text(mean)} against {run.metric.text(lowest.macro)}"
-    return f"The baseline {name} is {where} the floor ({scores}): a gain over it says little."
+    return where, f"{run.metric.text(mean)} against {run.metric.text(lowest.macro)}"
 
 
 def _floor_of(run: StoredRun, beside: Beside) -> Gain | None:

@@ -310,6 +310,7 @@ def test_all_sections_are_there_and_every_chart_has_its_table(folders: list[Path
     assert shown.count("table") > len(charts)
     assert all(given["aria-label"] and given["tabindex"] == "0" for given in charts)
     assert "missing" not in {given.get("class") for _, given in shown.elements}
+    assert "fedper, the first of 2 seeds: training accuracy mean ± spread all samples clients" in shown.text
     assert all(f"#{name}" in {given.get("href") for _, given in shown.elements} for name in SECTIONS)
 
 

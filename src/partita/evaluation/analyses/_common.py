@@ -46,14 +46,14 @@ def over_clients(records: Iterable[Record]) -> OverClients:
     return {"macro": summary.macro, "std": summary.std, "micro": summary.micro, "clients": summary.clients}
 
 
-def scores_table(metric: Metric, named: Mapping[str, OverClients]) -> Table:
-    """For the terminal: one row for each name that has scores."""
+def scores_table(metric: Metric, named: Mapping[str, OverClients], on: str = "test") -> Table:
+    """For the terminal: one row for each name that has scores, which are on these samples."""
     rows = [
         [name, metric.spread(each["macro"], each["std"]), metric.text(each["micro"]), f"{each['clients']}"]
         for name, each in named.items()
         if each
     ]
-    return Table([f"test {metric.name}", "mean ± spread", "all samples", "clients"], rows)
+    return Table([f"{on} {metric.name}", "mean ± spread", "all samples", "clients"], rows)
 
 
 def scores_numbers(named: Mapping[str, OverClients]) -> Numbers:

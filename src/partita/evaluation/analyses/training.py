@@ -43,7 +43,7 @@ def _named(result: Result) -> dict[str, OverClients]:
 
 
 def _tables(result: Result, metric: Metric) -> list[Table]:
-    return [scores_table(metric, _named(result))]
+    return [scores_table(metric, _named(result), on="training")]
 
 
 def _numbers(result: Result) -> Numbers:

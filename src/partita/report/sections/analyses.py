@@ -55,8 +55,12 @@ def _figures(study: Study, analysis: Analysis, findings: Sequence[Findings]) -> 
         figure
         for each in findings
         for table in analysis.tables(each.results[0], study.metric)
-        for figure in (f"{each.method}:", table)
+        for figure in (f"{each.method}{_first_of(len(each.results))}:", table)
     ]
+
+
+def _first_of(seeds: int) -> str:
+    return f", the first of {seeds} seeds" if seeds > 1 else ""
 
 
 def _text(each: Table | str) -> Html:

@@ -333,6 +333,26 @@ def test_the_same_runs_give_the_same_file(folders: list[Path]) -> None:
     assert report(study(folders)) == report(study(folders))
 
 
+def test_nobody_hurt_is_a_sentence_and_no_empty_chart(tmp_path: Path) -> None:
+    means = {"macro_personal": 0.7, "macro_guarded": 0.7, "difference": 0.0, "low": 0.0, "high": 0.0}
+    guarded = {"weights": [0, 1], "clients": [0, 1], "chosen": [1, 1], "hurt_before": 0, "hurt_after": 0, **means}
+    baselines = [
+        {"name": name, "run": f"../{place}", "variant": "before_local", "label": name}
+        for name, place in (("local", "local"), ("global", "shared"))
+    ]
+    write_run(tmp_path / "local", {1: [0.5, 0.9]}, label="local")
+    write_run(tmp_path / "shared", {1: [0.5, 0.6]}, label="fedavg")
+    run = write_run(tmp_path / "run", {1: [0.6, 0.8]}, analyses={"baselines": baselines, "guard": guarded})
+    shown = page(run)
+    charts = {given["aria-label"] for name, given in shown.elements if name == "svg" and given.get("class") == "chart"}
+    assert "Clients hurt, against local: share by method" in charts
+    assert "No client is hurt against global." in shown.text
+    assert "No client is hurt, with the guard or without it." in shown.text
+    assert charts.isdisjoint(
+        {"Clients hurt, against global: share by method", "Clients hurt with and without the guard"}
+    )
+
+
 def test_missing_analyses_say_which_command_adds_them(tmp_path: Path) -> None:
     shown = page(write_run(tmp_path, {1: [0.5, 0.6]}))
     assert shown.sections == [name for name in SECTIONS if name != "paired"]

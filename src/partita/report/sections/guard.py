@@ -23,6 +23,27 @@ def guard(study: Study) -> Section:
         gap = failed or [missing("The guard was not asked for.", "partita guard RUN")]
         return section("guard", TITLE, *gap)
     rows = [[method.name, *over_seeds_cells(values, study.metric)] for method, values in found]
+    words = paragraph(
+        "For each client the guard takes its personal model, the global model or a mixture, whichever is best on the "
+        "client's validation data; clients with few validation samples are drawn towards what is best for all. Hurt: "
+        "clients whose test score is below that of the global model."
+    )
+    hurt = _hurt(study)
+    said = [] if hurt else [paragraph("No client is hurt, with the guard or without it.")]
+    return section(
+        "guard",
+        TITLE,
+        words,
+        html_table(["method", *OVER_SEEDS], rows, label="The guard on test data"),
+        *said,
+        grid(*hurt, _choices(study)),
+        *failed,
+    )
+
+
+def _hurt(study: Study) -> list[Html]:
+    """How many are hurt without and with it; a chart without a bar would say less than a sentence."""
+    found = study.having("guard")
     names = [name for method, _ in found for name in (method.name, "with the guard")]
     parts = [
         [
@@ -35,26 +56,16 @@ def guard(study: Study) -> Section:
         for method, values in found
         for key, class_, said in (("hurt_before", "hurt", "without"), ("hurt_after", "c0", "with"))
     ]
+    if not any(part.value for several in parts for part in several):
+        return []
     x = count_axis("clients hurt", (part.value for several in parts for part in several))
-    words = paragraph(
-        "For each client the guard takes its personal model, the global model or a mixture, whichever is best on the "
-        "client's validation data; clients with few validation samples are drawn towards what is best for all. Hurt: "
-        "clients whose test score is below that of the global model."
-    )
     hurt = figure(
         "Clients hurt",
         bars("Clients hurt with and without the guard", x, names, parts),
         ["", "hurt"],
         [[name, plain(several[0].value)] for name, several in zip(names, parts, strict=True)],
     )
-    return section(
-        "guard",
-        TITLE,
-        words,
-        html_table(["method", *OVER_SEEDS], rows, label="The guard on test data"),
-        grid(hurt, _choices(study)),
-        *failed,
-    )
+    return [hurt]
 
 
 def _choices(study: Study) -> Html:

@@ -3,7 +3,7 @@
 from statistics import fmean
 
 from ...experiment.left_out import left_out_text
-from ...formatting import amount
+from ...formatting import amount, listed
 from ..charts.bars import Part, bars
 from ..charts.frame import colour
 from ..charts.intervals import Interval, intervals
@@ -95,9 +95,13 @@ def _baselines(study: Study) -> list[Html]:
 
 def _figures(study: Study, tested: list[Method]) -> list[Html]:
     found = [_means(study, tested)] if len(tested) > 1 else []
-    known = (name for name in study.references if any(method.over(name) for method in study.methods))
-    found += [_hurt_shares(study, name) for name in known]
-    return [grid(*found)] if found else []
+    known = [name for name in study.references if any(method.over(name) for method in study.methods)]
+    hurting = [name for name in known if any(method.hurt_count(name)[0] for method in study.methods)]
+    found += [_hurt_shares(study, name) for name in hurting]
+    # A chart without a bar would say less.
+    sparing = [name for name in known if name not in hurting]
+    said = [paragraph(f"No client is hurt against {listed(sparing)}.")] if sparing else []
+    return [*([grid(*found)] if found else []), *said]
 
 
 def _cards(study: Study, method: Method) -> Html:

@@ -416,6 +416,20 @@ def _network(name: str) -> dict[str, Any]:
     return {"algorithm": name, "stages": [name], "finetune": [], "rows": [row], **counts}
 
 
+def test_a_second_network_is_personal_in_the_table_as_in_the_chart(tmp_path: Path) -> None:
+    """Six values are received and six stay with the client, two of them as they were drawn."""
+    rows = [
+        {"name": "w", "shape": [6], "parameters": 6, "shared": True, "kept": False, "trained_in": [1]},
+        {"name": "personal/w", "shape": [4], "parameters": 4, "shared": False, "kept": True, "trained_in": [1]},
+        {"name": "personal/b", "shape": [2], "parameters": 2, "shared": False, "kept": True, "trained_in": []},
+    ]
+    shown = page(write_run(tmp_path, {1: [0.5, 0.6]}, analyses={"network": {**_network("ditto"), "rows": rows}}))
+    assert "up, at most fedper 12 6 6 2 24 B 24 B" in shown.text
+    tips = {given.get("data-tip") for _, given in shown.elements}
+    assert {"fedper: 6 values shared", "fedper: 4 values personal"} <= tips
+    assert "fedper: 2 values personal, not trained in a round" in tips
+
+
 def test_a_thousand_clients_make_no_huge_file(tmp_path: Path) -> None:
     count = 1000
     counts = [[(client * label) % 7 for label in range(100)] for client in range(count)]

@@ -24,21 +24,22 @@ def network(study: Study) -> Section:
     if not found:
         return section("network", TITLE, not_noted("What is shared and what is personal was not noted."))
     names = [name for name, _ in found]
-    parts = [_parts(name, value) for name, value in found]
+    counts = [_counts(value) for _, value in found]
+    parts = [_parts(name, each) for name, each in zip(names, counts, strict=True)]
     rows = [
         [
             name,
-            f"{value['parameters']:,}",
-            f"{value['shared']:,}",
-            f"{value['personal']:,}",
-            f"{value['frozen']:,}",
+            f"{sum(each.values()):,}",
+            f"{each['shared'] + each['frozen-shared']:,}",
+            f"{each['personal'] + each['frozen-personal']:,}",
+            f"{each['frozen-shared'] + each['frozen-personal']:,}",
             byte_text(value["bytes_down"]),
             byte_text(value["bytes_up"]),
         ]
-        for name, value in found
+        for (name, value), each in zip(found, counts, strict=True)
     ]
-    titles = ["method", "parameters", "shared", "personal", "frozen", "down", "up, at most"]
-    x = axis("% of parameters", [0, 100])
+    titles = ["method", "values", "shared", "personal", "frozen", "down", "up, at most"]
+    x = axis("% of values", [0, 100])
     legend = key(
         [
             (kind, said)
@@ -46,22 +47,28 @@ def network(study: Study) -> Section:
             if any(part.class_ == kind and part.value for each in parts for part in each)
         ]
     )
-    note = "Down and up: bytes of one client and round."
-    chart = bars("Share of parameters that are shared, personal and frozen", x, names, parts)
+    note = (
+        "All values that a client holds, also of a second network beside the received one. Frozen: not trained in a "
+        "round, be they shared or personal. Down and up: bytes of one client and round."
+    )
+    chart = bars("Share of values that are shared, personal and frozen", x, names, parts)
     made = figure("Shared, personal, frozen", chart, titles, rows, note, legend=legend, beside=True)
     return section("network", TITLE, made, *(_tensors(name, value) for name, value in found))
 
 
-def _parts(name: str, found: dict[str, Any]) -> list[Part]:
-    """The shares of parameters that are shared, personal and frozen; each parameter counts once."""
-    whole = found["parameters"] or 1
+def _counts(found: dict[str, Any]) -> dict[str, int]:
+    """How many values are of each kind; each value counts once."""
     counts = dict.fromkeys(KINDS, 0)
     for row in found["rows"]:
         kind = "shared" if row["shared"] else "personal"
         counts[kind if row["trained_in"] else f"frozen-{kind}"] += row["parameters"]
-    counted = sum(counts.values()) or whole
+    return counts
+
+
+def _parts(name: str, counts: dict[str, int]) -> list[Part]:
+    whole = sum(counts.values()) or 1
     return [
-        Part(100 * count / counted, kind, f"{name}: {count:,} values {KINDS[kind]}") for kind, count in counts.items()
+        Part(100 * count / whole, kind, f"{name}: {count:,} values {KINDS[kind]}") for kind, count in counts.items()
     ]
 
 

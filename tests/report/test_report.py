@@ -664,6 +664,8 @@ def test_it_can_be_printed_with_tables_open(shown: Browser, files: dict[str, Pat
     assert shown.evaluate("getComputedStyle(document.querySelector('details')).display") == "none"
     assert shown.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert shown.evaluate("getComputedStyle(document.querySelector('nav')).display") == "none"
+    # The name of a small chart stands on the same page as the chart.
+    assert shown.evaluate("getComputedStyle(document.querySelector('.small')).breakInside") == "avoid"
 
 
 def test_a_name_with_a_script_does_not_run(shown: Browser, tmp_path: Path) -> None:

@@ -45,12 +45,12 @@ def grid(
     ]
     room = max(int((WIDTH - left) / (max(map(len, across)) * CHARACTER + 8)), 2)
     names = [
-        text(left + (place + 0.5) * width, bottom + 16, across[place], anchor="middle")
+        _below(left + (place + 0.5) * width, bottom + 16, across[place])
         for place in range(0, len(across), -(-len(across) // room))
     ]
     names += [
         text(left - 6, TOP + (place + 0.5) * height + 4, down[place], anchor="end")
-        for place in range(0, len(down), -(-len(down) // max(int((bottom - TOP) / 14), 2)))
+        for place in range(0, len(down), -(-len(down) // max(int((bottom - TOP) / 18), 2)))
     ]
     back = tag("rect", x=left, y=TOP, width=WIDTH - RIGHT - left, height=bottom - TOP, class_="empty")
     titles = [
@@ -58,3 +58,9 @@ def grid(
         text((left + WIDTH - RIGHT) / 2, bottom + 35, x, anchor="middle", class_="title"),
     ]
     return svg(label, bottom + 42, back, *marks, *names, *titles)
+
+
+def _below(x: float, y: float, name: str) -> Html:
+    """A name in the middle below its column, or beside that as far as the edges of the chart demand."""
+    half = len(name) * CHARACTER / 2
+    return text(min(max(x, half), WIDTH - half), y, name, anchor="middle")

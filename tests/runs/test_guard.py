@@ -66,6 +66,8 @@ def test_the_choice_by_hand() -> None:
     assert choose(losses, [4, 2], 3.0) == [2, 1]
     assert choose(losses, [4, 2], 0.0) == [2, 1]
     assert choose([*losses, [0.0, 0.0, 0.0]], [4, 2, 0], 0.0) == [2, 1, 1], "without own data, what is best for all"
+    sick = [*losses, [float("nan"), float("inf"), 0.0]]
+    assert choose(sick, [4, 2, 9], 0.0) == [2, 1, 1], "a sick client has no say, and takes what is best for all others"
 
 
 def population(count: int) -> tuple[list[list[float]], list[int]]:

@@ -37,18 +37,22 @@ def choose(losses: Sequence[Sequence[float]], counts: Sequence[int], prior: floa
     `losses` are sums of validation losses, by client and weight; `counts` are the clients' numbers of validation
     samples. A client takes the weight with the smallest (n_i * loss_i + prior * loss) / (n_i + prior), where loss_i is
     the mean over its own n_i samples and loss the mean over all clients' samples; of equal ones the smallest weight. A
-    client without validation data takes what is best for all.
+    client without validation data, or with a loss that is not finite, takes what is best for all others.
     """
     if prior < 0:
         raise PartitaError(f"The prior is {prior} samples: it must be at least 0.")
-    total = sum(counts)
+    nothing = ([0.0] * len(losses[0]) if losses else [], 0)
+    known = [
+        (row, count) if all(map(math.isfinite, row)) else nothing for row, count in zip(losses, counts, strict=True)
+    ]
+    total = sum(count for _, count in known)
     if not total:
         raise PartitaError("No client has validation data to choose by. Set data.validation above 0.")
-    population = [sum(column) / total for column in zip(*losses, strict=True)]
+    population = [sum(column) / total for column in zip(*(row for row, _ in known), strict=True)]
     # With neither samples of its own nor a prior, a client would have no loss to compare.
-    pulls = [prior if count else max(prior, 1.0) for count in counts]
+    pulls = [prior if count else max(prior, 1.0) for _, count in known]
     shrunk = [
         [(own + pull * common) / (count + pull) for own, common in zip(row, population, strict=True)]
-        for row, count, pull in zip(losses, counts, pulls, strict=True)
+        for (row, count), pull in zip(known, pulls, strict=True)
     ]
     return [next(place for place, loss in enumerate(row) if loss <= min(row) + EQUAL) for row in shrunk]

@@ -49,9 +49,7 @@ data_app = typer.Typer(help="Show data sources and divide data among clients.", 
 app.add_typer(data_app, name="data")
 node_app = typer.Typer(help="Run and inspect a site of a real federation.", no_args_is_help=True)
 app.add_typer(node_app, name="node")
-federate_app = typer.Typer(
-    help="Plan and run a federation of sites that keep their data.", no_args_is_help=True
-)
+federate_app = typer.Typer(help="Plan and run a federation of sites that keep their data.", no_args_is_help=True)
 app.add_typer(federate_app, name="federate")
 recipe_app = typer.Typer(help="Repeat the experiments of papers, and judge the results.", no_args_is_help=True)
 app.add_typer(recipe_app, name="recipe")

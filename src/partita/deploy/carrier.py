@@ -67,7 +67,7 @@ class Carrier:
                 time.sleep(min(PAUSE, max(0.0, end - time.monotonic())))
 
     def close(self) -> None:
-        """The app ends when nobody is there any more."""
+        """Close the connection; the app then ends."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None

@@ -20,7 +20,7 @@ LOG, APPROVALS, SOCKET = "audit.log", "approvals.json", "socket"
 
 @dataclass(frozen=True)
 class NodeSettings:
-    """The file of a site, but for its data."""
+    """The file of a site, without its data."""
 
     name: str
     """As plans call the site."""

@@ -128,7 +128,7 @@ QUESTIONABLE: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "one client": (
         lambda: try_out(data=from_clients({"anna": (INPUTS, LABELS)})),
-        "There is one client that trains: there is nobody to learn with, and every method trains alone.",
+        "Only one client trains: it has no other client to learn with, so every method trains alone.",
     ),
     "one class": (
         lambda: try_out(

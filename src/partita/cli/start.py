@@ -1,4 +1,4 @@
-"""Commands for the first minutes: what to do first, a new experiment file, its schema, and a look at the machine."""
+"""Commands for the first minutes: what to do first, a new experiment file, its schema, and a check of the machine."""
 
 import json
 from dataclasses import asdict
@@ -24,7 +24,7 @@ All commands: partita --help          One command: partita run --help"""
 
 
 def first_steps(version: str) -> None:
-    """What to do first, for a person who typed `partita` alone."""
+    """Print the first steps, for a user who typed `partita` alone."""
     terminal.say(FIRST.format(version=version))
 
 

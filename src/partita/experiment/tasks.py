@@ -67,7 +67,7 @@ class Tasks:
         return self.of({} if isinstance(self.model, nn.Module) else facts_for(self.model, self.data, client))
 
     def of(self, facts: Mapping[str, Any]) -> Task:
-        """The task of clients of whom the network's factory is told these facts."""
+        """The task of clients for whom the network's factory gets these facts."""
         key = repr(dict(facts))
         if key not in self.made:
             self.made[key] = self.make_task(
@@ -77,7 +77,7 @@ class Tasks:
         return self.made[key]
 
     def _called(self, facts: Mapping[str, Any]) -> object:
-        """What the factory makes. Its errors are told with what it was given."""
+        """The network that the factory makes. Its errors are reported with its arguments."""
         assert not isinstance(self.model, nn.Module)
         try:
             with seeded(self.seed, "weights"):

@@ -78,7 +78,7 @@ class LoadedRun:
         return global_model(self.common, self.inputs)
 
     def facts(self, number: int) -> dict[str, Any]:
-        """What the factory of the network is told for a client; nothing where the network is a module."""
+        """The arguments of the network's factory for a client; none where the network is a module."""
         model = self.experiment.model
         if isinstance(model, nn.Module):
             return {}

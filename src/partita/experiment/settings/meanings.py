@@ -15,7 +15,7 @@ MEANINGS: Mapping[str, str] = {
     "beta": "how far the server goes towards the mean of the clients",
     "blocks": "how many blocks, counted from the output",
     "fedbabu.blocks": "train and share only so many blocks, counted from the input; all of the body without it",
-    "carry_theta": "whether theta goes on from one step to the next",
+    "carry_theta": "whether theta continues from one step to the next",
     "delta": "step of the difference of gradients that stands for the Hessian (HF); left out without it (first order)",
     "dilute": "average entries that were not sent as zeros",
     "downloads": "how many cores a client downloads in a round; all without it",

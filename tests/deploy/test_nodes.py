@@ -168,7 +168,7 @@ def test_three_sites_have_the_bits_of_a_simulation(folder: Path, data: Federatio
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('name = "a"', r"does not say which data"),
+        ('name = "a"', r"does not name the site.s data"),
         ('name = "a"\n[data', "is not valid TOML"),
         ('[data]\nname = "digits"', "needs a value for name"),
         ('name = "a"\n[data]\nname = "digits"', "has 20 clients. Say which one"),

@@ -185,7 +185,7 @@ def test_made_up_clients_are_told(own_folder: Path) -> None:
     made = partita.run(
         partita.fedavg(), partita.logistic, partita.digits(), folder="run", rounds=1, baselines=False, on="inline"
     )
-    assert made.stored.record.notes[0] == "digits does not say whose each sample is: dirichlet made up 20 clients"
+    assert made.stored.record.notes[0] == "digits does not name the client of each sample: dirichlet made 20 clients"
 
 
 def test_the_trial_disturbs_nothing() -> None:

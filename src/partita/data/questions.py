@@ -21,7 +21,9 @@ def remarks(data: Federation) -> list[str]:
     # That a split was drawn once is no news.
     notes = [str(note) for note in noted if note != "drawn 1 times"] if isinstance(noted, list | tuple) else []
     if data.pool is not None and data.pool.clients is None and name not in ("as_given", "manifest"):
-        notes.insert(0, f"{data.name} does not say whose each sample is: {name} made up {amount(len(data), 'client')}")
+        notes.insert(
+            0, f"{data.name} does not name the client of each sample: {name} made {amount(len(data), 'client')}"
+        )
     return notes
 
 

@@ -38,7 +38,7 @@ def facts_for(model: Factory, data: Federation, client: int) -> dict[str, Any]:
     for name, parameter in parameters.items():
         optional = parameter.default is not inspect.Parameter.empty or parameter.kind is inspect.Parameter.VAR_KEYWORD
         if not optional and name not in facts:
-            raise PartitaError(f"The network needs {name}, which {data.name} does not say. Set model.{name}.")
+            raise PartitaError(f"The network needs {name}, which {data.name} does not state. Set model.{name}.")
     return facts
 
 

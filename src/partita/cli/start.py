@@ -16,7 +16,7 @@ Partita {version}: personalized federated learning on PyTorch.
 
   partita demo                      compare seven methods in about a minute; ends with a report and a page to try models
   partita new mine.toml             write an experiment file in which every setting is explained
-  partita run mine.toml             run it; `partita resume`, `show`, `compare` and `report` go on from there
+  partita run mine.toml             run it; `partita resume`, `show`, `compare` and `report` come next
   partita list algorithms           what there is: also models, data, splits, servers, analyses
   partita doctor                    check this installation and say what to do
 

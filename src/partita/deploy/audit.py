@@ -44,7 +44,7 @@ class AuditLog:
             self._count = len(lines) - 1
             if len(lines) > 1 and not entries:
                 raise PartitaError(
-                    f"The audit log {path} ends in something else than entries. Keep it, and start anew."
+                    f"The audit log {path} ends in lines that are no entries. Move it, to start a new log."
                 )
             if lines[-1]:
                 self._write(b"\n")

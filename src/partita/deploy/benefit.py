@@ -117,7 +117,7 @@ def _record(records: Sequence[Record], setup: Setup, role: HeldOut) -> Record:
     used = used_variant(setup.algorithm)
     found = [record for record in records if (record.variant, record.role) == (used, role)]
     if not found:
-        raise PartitaError(f"The site has no {role} samples, so that no model can be measured.")
+        raise PartitaError(f"The site has no {role} samples, so no model can be measured.")
     return found[0]
 
 

@@ -90,7 +90,7 @@ class Operator:
         """Replace a site's key; the old key is no longer accepted."""
         sites = self.sites
         if self._known(site, sites).key == fingerprint_of(public_key):
-            raise PartitaError(f"{site} has this key already. Make a new one, and give its public half.")
+            raise PartitaError(f"{site} has this key already. Make a new key, and give its public half.")
         self.revoke(site)
         return self._register(site, public_key, self.sites)
 
@@ -104,7 +104,7 @@ class Operator:
     def _register(self, site: str, public_key: Path, sites: dict[str, Enrolled]) -> Enrolled:
         key = fingerprint_of(public_key)
         if taken := [name for name, each in sites.items() if each.key == key]:
-            raise PartitaError(f"{public_key} is the key of {taken[0]}. Every site needs its own.")
+            raise PartitaError(f"{public_key} is the key of {taken[0]}. Every site needs its own key.")
         now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
         made = Enrolled(self.superlink.register(public_key, site), key, now)
         self._write({**sites, site: made})

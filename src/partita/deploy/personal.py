@@ -250,8 +250,8 @@ class PersonalStore:
     def _out_of_step(self, rounds: dict[str, int], kept: int) -> PartitaError:
         held = " and ".join(f"round {number} ({slot})" for slot, number in sorted(rounds.items())) or "no round"
         return PartitaError(
-            f"The server goes on from round {kept} of this site, which holds {held}. One of them was restored from an "
-            "older copy: restore the other to the same round, or start a new run."
+            f"The server continues from round {kept} of this site, which holds {held}. One of them was restored from "
+            "an older copy: restore the other to the same round, or start a new run."
         )
 
     @contextmanager

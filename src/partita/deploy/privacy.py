@@ -50,7 +50,7 @@ class Privacy:
         """Refuse a release after so many others that would exceed the budget."""
         if (after := self.spent(releases + 1)) > self.epsilon:
             raise PartitaError(
-                f"The privacy budget of this site is spent: after {releases} releases one more would be epsilon = "
+                f"The privacy budget of this site is spent: after {releases} releases one more would make epsilon "
                 f"{after:.4g}, and it allows {self.epsilon:g}."
             )
 

@@ -1,4 +1,4 @@
-"""Which models does a run leave to whoever uses it? Each client's, guarded, and the global one."""
+"""Which models of a run can be used? Each client's, guarded, and the global one."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property

@@ -53,7 +53,7 @@ ATTACKS: dict[str, tuple[Attack, int]] = {
 FEDERATION = (
     *("node_kills", "server_kills", "lies", "node_room", "node_truncation", "approvals", "clocks", "superlink"),
 )
-"""Those that start whole federations; `docs/deployment.md` tells what they found."""
+"""Attacks that start whole federations; `docs/sites.md` has their outcomes."""
 MEMORY = 8 << 30
 """Bytes that an attack may take, so that one that succeeds fills no machine."""
 

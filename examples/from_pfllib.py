@@ -1,6 +1,6 @@
 """A data set that PFLlib generated, with its clients and its test rows.
 
-Here the folder is made up, in PFLlib's layout; yours is dataset/NAME of its checkout.
+This example writes a folder in PFLlib's layout; yours is dataset/NAME of its checkout.
 """
 
 import json

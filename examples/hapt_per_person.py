@@ -1,4 +1,4 @@
-"""Activities from a smartphone's sensors: a model for each of 30 people, and one for somebody who was not there."""
+"""Activities from a smartphone's sensors: a model for each of 30 people, and one for a new person."""
 
 from partita import SGD, fedavg, federate, fedper, hapt, har_convnet, natural, run
 

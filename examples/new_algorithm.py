@@ -27,7 +27,7 @@ from partita import (
 
 @configurable
 def near_heads(*, strength: float = 0.1, epochs: int = 1, optimizer: SGD = SGD(0.1)) -> Algorithm:
-    """Share everything; keep a head of one's own, near the mean of all heads."""
+    """Share everything; keep a personal head, pulled towards the mean of all heads."""
 
     def start(tensors: Tensors, client: Client) -> Tensors:
         """The received body under the client's own head."""

@@ -1,6 +1,6 @@
-"""Ratings of films: what is known of films is shared, the taste of a person is personal.
+"""Ratings of films: the properties of films are shared, the taste of a person is personal.
 
-The ratings are made up: six kinds of film, and people who like two of them. For MovieLens, see
+The ratings are synthetic: six kinds of film, and people who like two of them. For MovieLens, see
 experiments/movielens.toml.
 """
 
@@ -21,7 +21,7 @@ def ratings(draw: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
 
 def main() -> None:
     draw = torch.Generator().manual_seed(0)
-    # An input is the number of a film, so that every test row is also a training row of somebody.
+    # An input is the number of a film, so every test row is also a training row of some client.
     data = from_clients(
         {f"person {n}": ratings(draw) for n in range(PEOPLE)}, kind="regression", indices=True, most_duplicates=1.0
     )

@@ -106,7 +106,7 @@ def test_a_run_with_options(ask: Ask) -> None:
     assert answer.out.startswith("fedavg, 3 clients of digits: done\n2 of 2 rounds, ")
     assert "before local *" in answer.out
     note, plan, first, *_ = answer.err.splitlines()
-    assert note == "Note: digits does not say whose each sample is: iid made up 3 clients"
+    assert note == "Note: digits does not name the client of each sample: iid made 3 clients"
     assert plan == "fedavg on digits: 3 clients, 2 rounds, and 10 of baselines"
     assert first.startswith("run: round 1/2, test accuracy ")
 
@@ -340,7 +340,7 @@ def test_plain_lines_where_there_is_no_terminal() -> None:
     accuracy = r"test accuracy [\d.]+ ± [\d.]+ %\n"
     reached = f"round 1/1, {accuracy}"
     lines = (
-        r"Note: digits does not say .*\nfedper on digits: 3 clients, 1 round, and 6 of baselines\n"
+        r"Note: digits does not name .*\nfedper on digits: 3 clients, 1 round, and 6 of baselines\n"
         rf"run: {reached}(baselines: (local|fedavg), rate [\d.]+, {accuracy}){{6,}}guard: 3 clients\n"
         r"Report: .*\nKept in runs.fedper.*\n"
     )
@@ -387,7 +387,7 @@ def test_interruption_ends_quietly() -> None:
     with subprocess.Popen(forever, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr
         note, plan, first = (running.stderr.readline() for _ in range(3))
-        assert note.startswith("Note: digits does not say")
+        assert note.startswith("Note: digits does not name")
         assert plan == "fedper on digits: 3 clients, 1,000,000 rounds, and 6,000,000 of baselines\n"
         assert first.startswith("run: round 1/")
         running.send_signal(signal.SIGINT)

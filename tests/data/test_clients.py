@@ -395,7 +395,7 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "a fraction that is none": (lambda: from_clients(BY_CLIENT, test=1.5), r"A test part of 1\.5"),
     "no ids": (
         lambda: from_clients(X, Y),
-        r"data: whose is each row\? Give clients, a name or a number for each row, or ",
+        r"data: the client of each row is missing\. Give clients, a name or a number for each row, or ",
     ),
     "too few ids": (lambda: from_clients(X, Y, IDS[:-1]), "data: 41 inputs, 41 targets, 40 client ids. They must be"),
     "too few targets": (lambda: from_clients(X, Y[:-1], IDS), "data: 41 inputs, 40 targets, 41 client ids"),

@@ -381,9 +381,7 @@ def test_what_somebody_else_wrote_is_not_kept(server: Server, cache: Path) -> No
 def test_a_length_that_is_no_number_is_as_none(server: Server, cache: Path) -> None:
     server.length = "abc"
     assert obtain([server.remote()])[0].read_bytes() == CONTENT
-    with pytest.raises(
-        PartitaError, match=r"does not say how long the file is, so that nobody.*Put the file sets/other"
-    ):
+    with pytest.raises(PartitaError, match=r"does not state the length of the file.*Put the file sets/other"):
         obtain([replace(server.unpublished(), name="sets/other.bin")])
     assert obtain([replace(server.unpublished(len(CONTENT)), name="sets/other.bin")])[0].read_bytes() == CONTENT
 

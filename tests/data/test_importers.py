@@ -945,7 +945,7 @@ def test_rows_that_a_partitioner_leaves_out_are_noted(partitioners: Any) -> None
     )
     made = federate(pool_of_five, flwr(partitioner="ModuloPartitioner", options=options))
     notes = made.origin["notes"]
-    assert notes == ["20 samples belong to nobody"]
+    assert notes == ["20 samples belong to no client"]
 
 
 @pytest.mark.parametrize(

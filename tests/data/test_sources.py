@@ -607,7 +607,7 @@ def test_flickr_aes(data: Path, pillow: str, folder: str) -> None:
         ("worker,image,score\nA1,a.jpg,3\n", "Unknown column 'imagePair'. Did you mean 'image'"),
         ("worker,imagePair,score\nA1,../../secret,3\n", "which is not a path below"),
         ("worker,imagePair,score\nA1,b.jpg,3\n", r"has no file 40K/b\.jpg"),
-        ("worker,imagePair,score\n", "nobody has 1 to 290 pictures; the numbers are 0 to 0"),
+        ("worker,imagePair,score\n", "no client has 1 to 290 pictures; the numbers are 0 to 0"),
         ("", "Unknown column 'worker'. Known: none"),
     ],
 )
@@ -625,7 +625,7 @@ def test_gldv2(data: Path, pillow: str) -> None:
     assert (pool.classes, pool.targets.tolist(), owners(pool)) == (3, [2, 0, 1], ["7", "7", "3"])
     assert inputs_of(pool)[:, 0, 0, 0].tolist() == [1, 2, 3]
     assert owners(gldv2(size=8, smallest=2)) == ["7", "7"]
-    with pytest.raises(PartitaError, match="nobody has 3 to any number of pictures; the numbers are 1 to 2"):
+    with pytest.raises(PartitaError, match="no client has 3 to any number of pictures; the numbers are 1 to 2"):
         gldv2(size=8, smallest=3)
 
 
@@ -1059,7 +1059,7 @@ def test_stackoverflow_from_the_database(data: Path) -> None:
 
 def test_users_with_too_little_are_no_data(data: Path) -> None:
     database(data / "stackoverflow.sqlite", questions(a=(99, 10)), packed=False)
-    with pytest.raises(PartitaError, match=r"stackoverflow\.sqlite: nobody has 100 training and 10 test sequences"):
+    with pytest.raises(PartitaError, match=r"stackoverflow\.sqlite: no user has 100 training and 10 test sequences"):
         stackoverflow()
 
 

@@ -170,7 +170,7 @@ def test_what_a_split_had_to_do_is_noted() -> None:
         (natural(clients=0), OWNED, r"client"),
         (natural(clients=9), OWNED, r"9 clients asked for, but 8 have enough samples"),
         (natural(smallest_train=100), OWNED, r"No client of toy has 100 training and 1 test samples"),
-        (natural(), MERGED, r"does not say which client a sample belongs to"),
+        (natural(), MERGED, r"does not name the client of each sample"),
         (shards(clients=7), OFFICIAL, r"14 shards are no multiple of the 5 classes"),
         (shards(clients=10, each=0), OFFICIAL, r"shard"),
         (k_classes(clients=7, classes=2), OFFICIAL, r"7 x 2 is no multiple of 5.*set random_assign"),

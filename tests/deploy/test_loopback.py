@@ -15,7 +15,7 @@ def test_a_superlink_that_dies_is_started_again(tmp_path: Path) -> None:
     ):
         assert wait_for(lambda: len(told) >= 2)
     assert told[0] == (
-        f"The SuperLink has ended (code 0; see {tmp_path / loopback.LOG}) and is started again. The round goes on."
+        f"The SuperLink has ended (code 0; see {tmp_path / loopback.LOG}) and is started again. The round continues."
     )
     versions = (tmp_path / loopback.LOG).read_text(encoding="utf-8").splitlines()
     assert 2 <= len(versions) <= len(told) + 1

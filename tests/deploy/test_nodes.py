@@ -168,10 +168,10 @@ def test_three_sites_have_the_bits_of_a_simulation(folder: Path, data: Federatio
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('name = "a"', r"does not say which data"),
+        ('name = "a"', r"does not name the site.s data"),
         ('name = "a"\n[data', "is not valid TOML"),
         ('[data]\nname = "digits"', "needs a value for name"),
-        ('name = "a"\n[data]\nname = "digits"', "has 20 clients. Say which one"),
+        ('name = "a"\n[data]\nname = "digits"', "has 20 clients. Name the client"),
         ('name = "a"\npolice = 1\n[data]\nname = "digits"', "Did you mean 'policy'"),
         ('name = "a"\nclient = "0"\n[data]\nname = "digits"\n[contract]\nclasses = 7', "classes is 10, and must be 7"),
         ('name = "a"\nclient = "0"\nkey = "missing"\n[data]\nname = "digits"', "Cannot read the key"),

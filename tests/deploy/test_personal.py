@@ -35,7 +35,7 @@ def test_what_was_not_accepted_is_rolled_back(tmp_path: Path) -> None:
         assert digest(store.own("p", 1)) == digest(own(2))
         with pytest.raises(PartitaError, match=r"from round 0 of this site, which holds round 1 \(accepted\)"):
             store.settle("p", 0)
-        with pytest.raises(PartitaError, match="goes on from round 7"):
+        with pytest.raises(PartitaError, match="continues from round 7"):
             store.settle("p", 7)
         with pytest.raises(PartitaError, match="accepted already"):
             store.keep("p", 1, own(5))

@@ -45,7 +45,7 @@ def test_what_is_spent_by_hand() -> None:
     assert made.spent(1) == pytest.approx(0.5 + 2 * math.sqrt(0.5 * 8)), "rho = 2 / 4"
     made.need_budget(0)
     with pytest.raises(
-        PartitaError, match=r"spent: after 1 releases one more would be epsilon = 6.657, and it allows 6"
+        PartitaError, match=r"spent: after 1 releases one more would make epsilon 6.657, and it allows 6"
     ):
         made.need_budget(1)
 

@@ -164,7 +164,7 @@ def test_what_is_small_but_sound_runs_without_a_word(sizes: tuple[int, ...], mor
 
 
 def test_one_client_alone_is_warned_of() -> None:
-    with pytest.warns(DegenerateWarning, match="There is one client that trains: there is nobody to learn with"):
+    with pytest.warns(DegenerateWarning, match="Only one client trains: it has no other client to learn with"):
         run(fedavg(), (12,))
 
 

@@ -17,8 +17,8 @@ ELSEWHERE = {"second_moment", "adam", "yogi", "adagrad", "fedsim"}
 
 
 def rows() -> dict[str, list[str]]:
-    """The table of what holds each method: reading, other readings and tests, by method."""
-    table = PAGE.read_text(encoding="utf-8").partition("## What holds each method")[2].partition("\n## ")[0]
+    """The table of tests of each method: reading, other readings and tests, by method."""
+    table = PAGE.read_text(encoding="utf-8").partition("## Which tests check each method")[2].partition("\n## ")[0]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line[:3] == "| `"]
     return {method.strip("`"): rest for method, *rest in cells}
 

@@ -53,11 +53,11 @@ def test_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
         assert not loaded, page
 
 
-def test_every_command_is_on_its_page() -> None:
+def test_every_command_is_on_its_page_with_an_example() -> None:
     page = commands.page()
     for name, command in commands.commands():
         assert f"## partita {name}\n" in page
-        assert command.help, f"partita {name} has no help"
+        assert f"partita {name}" in (command.help or "").partition("Example")[2], f"partita {name} has no example"
 
 
 def test_every_public_name_is_on_a_page() -> None:

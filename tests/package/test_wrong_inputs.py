@@ -128,7 +128,7 @@ QUESTIONABLE: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "one client": (
         lambda: try_out(data=from_clients({"anna": (INPUTS, LABELS)})),
-        "There is one client that trains: there is nobody to learn with, and every method trains alone.",
+        "Only one client trains: it has no other client to learn with, so every method trains alone.",
     ),
     "one class": (
         lambda: try_out(
@@ -185,7 +185,7 @@ def test_made_up_clients_are_told(own_folder: Path) -> None:
     made = partita.run(
         partita.fedavg(), partita.logistic, partita.digits(), folder="run", rounds=1, baselines=False, on="inline"
     )
-    assert made.stored.record.notes[0] == "digits does not say whose each sample is: dirichlet made up 20 clients"
+    assert made.stored.record.notes[0] == "digits does not name the client of each sample: dirichlet made 20 clients"
 
 
 def test_the_trial_disturbs_nothing() -> None:

@@ -548,7 +548,7 @@ def test_control_c_during_baselines_keeps_everything(own_folder: Path) -> None:
     arguments = ("run", "data.split.clients=4", "rounds=60", "algorithm.epochs=2", "evaluate_every=0", "-o", "here/run")
     with subprocess.Popen([*COMMAND, *arguments, "--baselines", "quick"], stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr is not None
-        assert running.stderr.readline().startswith("Note: digits does not say whose each sample is")
+        assert running.stderr.readline().startswith("Note: digits does not name the client of each sample")
         assert running.stderr.readline().endswith("60 rounds, and 120 of baselines\n")
         assert running.stderr.readline().startswith("run: round 60/60")
         assert running.stderr.readline().startswith("baselines: local, rate 0.1, test accuracy")

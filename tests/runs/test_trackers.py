@@ -216,7 +216,7 @@ def test_a_tracker_that_fails_does_not_end_the_run(
 ) -> None:
     right = start(Path("runs/right"), [])
     calls = failing(monkeypatch, deed)
-    message = f"The tracker broken:x failed .*the run goes on: no {deed}"
+    message = f"The tracker broken:x failed .*the run continues: no {deed}"
     with pytest.warns(UserWarning, match=message) as caught:
         run = start(Path("runs/mine"), ["broken:x", "plain"])
     assert (len(caught), calls) == (1, asked)

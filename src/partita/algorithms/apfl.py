@@ -25,7 +25,7 @@ ALPHA = "apfl/alpha"
 def apfl(
     *, alpha: Share = 0.5, adaptive: bool = True, alpha_rate: Rate = 1.0, epochs: Length = 1, optimizer: SGD = SGD(0.1)
 ) -> Algorithm:
-    """Train the shared network and beside it a personal one; use alpha * personal + (1 - alpha) * shared."""
+    """Train the shared network and a personal one; use alpha * personal + (1 - alpha) * shared."""
     if alpha == 0 and not adaptive:
         warnings.warn("APFL with alpha = 0 uses the FedAvg model. Set alpha > 0.", DegenerateWarning, stacklevel=3)
 

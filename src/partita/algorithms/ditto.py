@@ -25,7 +25,7 @@ def ditto(
     personal_epochs: Length = 1,
     personal_optimizer: Optimizer | None = None,
 ) -> Algorithm:
-    """FedAvg, and beside it a personal network near the received one by (strength / 2) |v - w_t|^2."""
+    """FedAvg, and a personal network pulled towards the received one by (strength / 2) |v - w_t|^2."""
     if strength == 0:
         warnings.warn("Ditto with strength = 0 is local training. Set strength > 0.", DegenerateWarning, stacklevel=3)
     near = Phase(

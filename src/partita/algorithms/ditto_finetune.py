@@ -13,5 +13,5 @@ from .finetune import finetune
 def ditto_finetune(
     *, strength: Strength = 0.1, epochs: Length = 5, optimizer: Optimizer = SGD(0.01), on: Algorithm = fedavg()
 ) -> Algorithm:
-    """Fine-tune all weights before use, near the received ones by strength * |v - w|^2 (without a half)."""
+    """Fine-tune all weights before use, pulled towards the received ones by strength * |v - w|^2 (no factor 1/2)."""
     return finetune(on=on, part=NETWORK, epochs=epochs, optimizer=optimizer, penalty=Proximal(2 * strength))

@@ -32,7 +32,7 @@ def fedala(
     epochs: Length = 1,
     optimizer: Optimizer = SGD(0.005),
 ) -> Algorithm:
-    """Learn for every weight of the last `layers` tensors how much to take of the received one, then train all."""
+    """Learn how to mix own and received weights in the last `layers` tensors, entry by entry; then train all."""
     top = last_tensors(layers)
 
     def expand(client: Client) -> Tensors:

@@ -32,7 +32,7 @@ def fedamp(
     epochs: Length = 1,
     optimizer: Optimizer = SGD(0.1),
 ) -> Algorithm:
-    """Train near one's own mixture of all clients' networks, to which similar ones contribute more."""
+    """Train near a mixture of all clients' networks, in which similar networks have more weight."""
     if strength == 0:
         warnings.warn("FedAMP with strength = 0 is local training. Set it above 0.", DegenerateWarning, stacklevel=3)
     near = Proximal(strength / alpha) if alpha else None

@@ -24,7 +24,7 @@ def fedbabu(
     finetune_epochs: Length = 5,
     finetune_optimizer: Optimizer = SGD(0.001, momentum=0.9),
 ) -> Algorithm:
-    """Train the body (or its first `blocks`) under a head that stays as drawn, average it; fine-tune before use.
+    """Train the body (or its first `blocks`) under an untrained head, average it; fine-tune before use.
 
     `head_rate` trains and shares the head too, at this fraction of the body's learning rate.
     """

@@ -9,5 +9,5 @@ from .fedsim import fedsim
 
 @configurable
 def fedbn(*, epochs: Length = 1, optimizer: SGD = SGD(0.01)) -> Algorithm:
-    """Keep norm layers with their statistics, share all else."""
+    """Keep norm layers with their statistics; share all other layers."""
     return fedsim(personal=NORM, epochs=epochs, optimizer=optimizer)

@@ -1,4 +1,4 @@
-"""Is everything here to run? Packages, extras, the data folder, cores, memory and disk, and a trial run."""
+"""Can Partita run on this machine? Packages, extras, the data folder, cores, memory and disk, and a trial run."""
 
 import importlib.metadata
 import os
@@ -36,7 +36,7 @@ USES = {
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at; `advice` says what to do, where there is something to do."""
+    """The result of one check; `advice` says what to do, if anything."""
 
     subject: str
     state: State
@@ -45,7 +45,7 @@ class Finding:
 
 
 def findings() -> Iterator[Finding]:
-    """Everything that running needs, in the order in which it would be missed."""
+    """The results of all checks, in the order in which a run needs them."""
     yield _python()
     yield from _packages()
     yield _device()
@@ -58,7 +58,7 @@ def findings() -> Iterator[Finding]:
 
 
 def trial() -> Finding:
-    """One round of FedPer on two clients in worker processes: what any run does."""
+    """Run one round of FedPer on two clients in worker processes, as any run does."""
     from ..experiment.executor import executor_of
     from ..experiment.settings.files import make, read
     from ..experiment.simulate import run_stages
@@ -144,7 +144,7 @@ def _data() -> Iterator[Finding]:
 
 
 def _extras() -> Iterator[Finding]:
-    """Optional packages; that one is missing is no problem."""
+    """Optional packages; a missing one is no problem."""
     for extra, packages in sorted(_optional().items()):
         missing = [name for name in packages if _version(name) is None]
         use = USES.get(extra, "")
@@ -186,5 +186,5 @@ def _version(name: str) -> str | None:
 
 
 def _pip() -> str:
-    """How packages are installed for this interpreter; uv's environments have no pip."""
+    """The command that installs packages for this interpreter; environments of uv have no pip."""
     return f"{sys.executable} -m pip install" if find_spec("pip") else "uv pip install"

@@ -92,7 +92,7 @@ class Run:
 
     @cached_property
     def baselines(self) -> NamedBaselines:
-        """What the run is measured against, and how each was chosen."""
+        """The baselines of the run, and how the settings of each were chosen."""
         return named_baselines(self.stored, self._read)
 
     def table(self) -> Any:

@@ -1,4 +1,4 @@
-"""What do runs under several seeds offer? What one offers, and means over the seeds; and how are runs compared?"""
+"""Runs under several seeds: the methods of one run, with means over the seeds; and the comparison of runs."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -89,7 +89,7 @@ class Runs(Sequence[Run]):
 def compare(*runs: Run | Runs | Path | str, baseline: str | None = None, level: float = 0.95) -> Comparison:
     """Compare runs, paired over clients and seeds: differences with intervals, corrected tests, wins and losses.
 
-    Runs that are damaged or not done are named in the notes. Methods that are not on equal terms, for instance of
+    Damaged and unfinished runs are named in the notes. Methods that are not on equal terms, for instance of
     another number of rounds, are marked; those on other clients are refused.
     """
     gathered = gather([each.folder if isinstance(each, Run | Runs) else Path(each) for each in runs], finished=True)

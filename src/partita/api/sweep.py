@@ -29,7 +29,7 @@ Grid = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True)
 class Point:
-    """Settings of a grid, with the experiment that they make."""
+    """One combination of settings in a grid, with the experiment that they make."""
 
     settings: Mapping[str, str]
     experiment: Experiment
@@ -67,14 +67,14 @@ class Sweep:
 
     @property
     def chosen(self) -> Tried:
-        """The best mean on validation data; of equally good points the first."""
+        """The point with the best mean on validation data; among equal points the first."""
         known = [each for each in self.tried if each.runs]
         if not known:
             raise PartitaError("Every point of the sweep diverges. Try smaller learning rates.")
         return max(known, key=lambda each: self.metric.gain(fmean(each.validation), 0.0))
 
     def table(self) -> Table:
-        """Validation scores of all points; the test score of the chosen one alone, which no choice has seen."""
+        """Validation scores of all points, and the test score of the chosen point, which took no part in the choice."""
         chosen, seeds = self.chosen, max(len(each.validation) for each in self.tried)
         keys = list(self.tried[0].point.settings)
         rows = [

@@ -10,16 +10,21 @@ from . import terminal
 from .inform import Kind, list_
 from .options import AsJson, Overrides, completing
 
-DataName = Annotated[str, typer.Argument(help="Name of a data source.", autocompletion=completing("data"))]
+DataName = Annotated[
+    str, typer.Argument(help="The name of a data source; see: partita data list", autocompletion=completing("data"))
+]
 
 
 def data_list(as_json: AsJson = False) -> None:
-    """List the data sources."""
+    """List the data sources.
+
+    Example: partita data list
+    """
     list_(Kind.data, as_json)
 
 
 def data_show(name: DataName, overrides: Overrides = None, as_json: AsJson = False) -> None:
-    """Show what a source holds before it is divided.
+    """Show the samples and classes of a data source before it is divided.
 
     Examples:
 
@@ -41,11 +46,11 @@ def data_show(name: DataName, overrides: Overrides = None, as_json: AsJson = Fal
 def data_split(
     name: DataName,
     overrides: Overrides = None,
-    manifest: Annotated[Path | None, typer.Option(help="Write the division to this file.")] = None,
+    manifest: Annotated[Path | None, typer.Option(help="Write the division to this file, as JSON.")] = None,
     picture: Annotated[Path | None, typer.Option(help="Draw the labels of each client into this SVG file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Divide data; show each client's counts and labels, and the accuracy of always answering its most common label.
+    """Divide data among clients. Show each client's samples and labels, and the accuracy of its most common label.
 
     Examples:
 

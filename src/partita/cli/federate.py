@@ -1,4 +1,4 @@
-"""Commands that run a plan: with the sites of a real federation, or with a whole one on this machine."""
+"""Commands that run a plan: with the sites of a real federation, or with all sites on this machine."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,17 +16,19 @@ if TYPE_CHECKING:
     from ..deploy.deployment import Deployment
 
 Federation = Annotated[
-    Path, typer.Option("--federation", "-f", help="The operator's folder, made by: partita federate init")
+    Path, typer.Option("--federation", "-f", help="The operator's folder, written by: partita federate init")
 ]
-Seconds = Annotated[float, typer.Option(help="In which a site must answer.")]
-Replies = Annotated[int, typer.Option(help="How many updates a round needs at least.", min=1)]
-Absent = Annotated[float, typer.Option(help="Seconds after which a round goes on without a site that is not there.")]
-Norm = Annotated[float | None, typer.Option(help="How far an update may be from what was received.")]
+Seconds = Annotated[float, typer.Option(help="Seconds within which a site must answer.")]
+Replies = Annotated[int, typer.Option(help="The least number of updates in a round.", min=1)]
+Absent = Annotated[float, typer.Option(help="Seconds until a round continues without an absent site.")]
+Norm = Annotated[float | None, typer.Option(help="The largest norm of an update; by default no bound.")]
 
 
 def server(
     plan: PlanFile,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The folder of the run; one that exists goes on.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The folder of the run; an existing run is continued.")
+    ],
     federation: Federation = Path(),
     seconds: Seconds = 600.0,
     replies: Replies = 1,
@@ -34,7 +36,7 @@ def server(
     norm: Norm = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a plan with the enrolled sites, as a run like any other. It must be on the SuperLink's machine.
+    """Run a plan with the enrolled sites. Start this command on the SuperLink's machine.
 
     The same command, or partita resume, continues a run that was interrupted or killed.
 
@@ -57,7 +59,7 @@ def up(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The folder for the run, the sites and the SuperLink.")
     ] = Path("federation"),
-    port: Annotated[int, typer.Option(help="Of the SuperLink; by default one that is free.", min=0, max=65535)] = 0,
+    port: Annotated[int, typer.Option(help="The SuperLink's port; by default a free one.", min=0, max=65535)] = 0,
     seconds: Seconds = 600.0,
     replies: Replies = 1,
     absent: Absent = 60.0,
@@ -66,9 +68,9 @@ def up(
     trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
-    """Try a whole federation on this machine: a SuperLink, and for each client a site of its own, over loopback.
+    """Try a federation on this machine: a SuperLink and a site for each client, over loopback.
 
-    The same command with the same folder continues what was interrupted.
+    The same command with the same folder continues an interrupted run.
 
     Examples:
 
@@ -93,7 +95,7 @@ def up(
 
 
 def run_deployment(deployment: "Deployment", folder: Path, as_json: bool) -> None:
-    """Run it to its end, from where it is."""
+    """Run a federation to its end, from its last committed round."""
     from ..api.run import keep
     from ..deploy.deployment import Trial
     from ..deploy.secure_sum import executor_of_sites

@@ -47,11 +47,11 @@ app = typer.Typer(
 )
 data_app = typer.Typer(help="Show data sources and divide data among clients.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
-node_app = typer.Typer(help="A site that takes part in a real federation.", no_args_is_help=True)
+node_app = typer.Typer(help="Run and inspect a site of a real federation.", no_args_is_help=True)
 app.add_typer(node_app, name="node")
-federate_app = typer.Typer(help="A real federation: sites that keep their data.", no_args_is_help=True)
+federate_app = typer.Typer(help="Plan and run a federation of sites that keep their data.", no_args_is_help=True)
 app.add_typer(federate_app, name="federate")
-recipe_app = typer.Typer(help="The experiments of papers, run again.", no_args_is_help=True)
+recipe_app = typer.Typer(help="Repeat the experiments of papers, and judge the results.", no_args_is_help=True)
 app.add_typer(recipe_app, name="recipe")
 
 
@@ -59,7 +59,7 @@ app.add_typer(recipe_app, name="recipe")
 def common(
     context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", callback=options.tell_version, is_eager=True, help="Print the version and end.")
+        bool, typer.Option("--version", callback=options.tell_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Personalized federated learning: numbers you can believe, models you can use."""

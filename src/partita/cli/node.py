@@ -1,4 +1,4 @@
-"""Commands of a site that takes part in a real federation, and the command that makes a plan for sites."""
+"""Commands of a site of a real federation, and the command that makes a plan for sites."""
 
 import datetime
 import json
@@ -14,15 +14,17 @@ from .options import AsJson, ExperimentFile, Overrides, Trust, file_and_changes,
 if TYPE_CHECKING:
     from ..deploy.plan import Plan
 
-NodeFile = Annotated[Path, typer.Argument(metavar="NODE.toml", help="The site's own file.")]
-Secure = Annotated[bool, typer.Option("--secure", help="The server learns sums of updates, and no single one.")]
-PlanFile = Annotated[Path, typer.Argument(metavar="PLAN.json", help="A plan, made by: partita federate plan")]
+NodeFile = Annotated[Path, typer.Argument(metavar="NODE.toml", help="The site's settings.")]
+Secure = Annotated[
+    bool, typer.Option("--secure", help="Use secure sums: the server learns the mean of updates, and no single update.")
+]
+PlanFile = Annotated[Path, typer.Argument(metavar="PLAN.json", help="A plan, written by: partita federate plan")]
 
 
 def plan(
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
     sites: Annotated[str, typer.Option(help="Names of the sites, as in --sites anna,ben,cleo")] = "",
-    schema: Annotated[str, typer.Option(help="The version of the data's schema, as sites' contracts say it.")] = "",
+    schema: Annotated[str, typer.Option(help="The version of the data's schema that sites' contracts require.")] = "",
     secure: Secure = False,
     experiment: ExperimentFile = None,
     overrides: Overrides = None,
@@ -30,7 +32,7 @@ def plan(
 ) -> None:
     """Write the plan of a federation: method, settings, network and sites. Sites approve it by its hash.
 
-    Without --sites, they are the clients of the experiment's data.
+    Without --sites, the sites are the clients of the experiment's data.
 
     Example: partita federate plan experiment.toml rounds=20 --sites anna,ben,cleo --output plan.json
     """
@@ -47,10 +49,10 @@ def plan(
 def approve(
     node: NodeFile,
     plan: PlanFile,
-    revoke: Annotated[bool, typer.Option("--revoke", help="Take an approval back.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Withdraw the approval.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Show a plan and approve it: the site then runs it, and no other. It may be running meanwhile.
+    """Show a plan and approve it, so that the site accepts its orders. The site may run meanwhile.
 
     Example: partita node approve node.toml plan.json
     """
@@ -61,7 +63,7 @@ def approve(
     shown = plan_of(plan)
     shown.number_of(site.settings.name)
     print(json.dumps({"hash": shown.hash, **json.loads(shown.text)}, indent=1))
-    if not yes and not typer.confirm("Take the approval back?" if revoke else "Approve this plan?"):
+    if not yes and not typer.confirm("Withdraw the approval?" if revoke else "Approve this plan?"):
         raise typer.Exit(1)
     approved = dict(site.gate.approved)
     if revoke:
@@ -75,11 +77,15 @@ def approve(
 
 def log(
     node: NodeFile,
-    check: Annotated[bool, typer.Option("--verify", help="Check the chain of hashes, and print the last.")] = False,
-    last: Annotated[str | None, typer.Option(help="A hash noted before, which must be in the log.")] = None,
+    check: Annotated[
+        bool, typer.Option("--verify", help="Check the chain of hashes, and print the last hash.")
+    ] = False,
+    last: Annotated[
+        str | None, typer.Option(help="A hash noted earlier; with --verify, it must be in the log.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what arrived at a site and what left it, or check that nobody changed the log.
+    """Show what arrived at a site and what left it, or check that the log is unchanged.
 
     Examples:
 
@@ -108,7 +114,7 @@ def log(
 
 
 def run(node: NodeFile) -> None:
-    """Keep a site ready: load its data, and answer what comes over its socket until it is interrupted.
+    """Run a site: load its data, and answer orders from its socket until it is interrupted.
 
     Example: partita node run node.toml
     """
@@ -128,7 +134,7 @@ def run(node: NodeFile) -> None:
 
 
 def check(node: NodeFile, as_json: AsJson = False) -> None:
-    """Load the data of a site and check them against its contract, without answering anybody.
+    """Load the data of a site and check them against its contract, without answering orders.
 
     Example: partita node check node.toml
     """
@@ -147,12 +153,12 @@ def check(node: NodeFile, as_json: AsJson = False) -> None:
 
 
 def backup(
-    node: NodeFile, file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that is not there yet.")]
+    node: NodeFile, file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file for the copy.")]
 ) -> None:
-    """Copy the personal state of a site as a whole, also while the site is running.
+    """Copy the whole personal state of a site, also while the site is running.
 
-    With a key, the copy is encrypted with it too: keep the key elsewhere. To go back, stop the site, put the copy in
-    the place of personal.sqlite, and see: partita node restore --help
+    If the site has a key, the copy is encrypted with it: keep the key elsewhere. To restore the copy, stop the site,
+    replace personal.sqlite by the copy, and see: partita node restore --help
 
     Example: partita node backup node.toml /backup/anna.sqlite
     """
@@ -166,11 +172,13 @@ def backup(
 def restore(
     node: NodeFile,
     plan: PlanFile,
-    round: Annotated[int, typer.Option(help="The round that the server goes on from, as its refusal says.", min=1)],
+    round: Annotated[
+        int, typer.Option(help="The round from which the server continues; the site's refusal names it.", min=1)
+    ],
 ) -> None:
-    """Go on with an older personal state, or with none, where the last one is lost and the server is ahead.
+    """Continue with an older personal state, or with none, after the last one was lost and the server is ahead.
 
-    The site must be stopped. Its last state of the plan then stands for that of the round: it is as if the site had
+    Stop the site first. Its last state of the plan then stands for the state of the given round, as if the site had
     not learned in between.
 
     Example: partita node restore node.toml plan.json --round 7
@@ -184,8 +192,8 @@ def restore(
     with site.store() as store, closing(AuditLog(site.log)) as log:
         held = store.restore(hash, round)
         log.add("restored", plan=hash, round=round, held=held)
-    what = f"the state of round {held}" if held else "no state, so that the personal part begins anew"
-    terminal.tell(f"{site.settings.name} goes on from round {round} of {hash[:12]} with {what}.")
+    what = f"the state of round {held}" if held else "no state: the personal part starts anew"
+    terminal.tell(f"{site.settings.name} continues from round {round} of {hash[:12]} with {what}.")
 
 
 def plan_of(path: Path) -> "Plan":

@@ -1,4 +1,4 @@
-"""The command that tells a site what it has from taking part, and what left its house."""
+"""The command that reports a site's gain from taking part, and what left the site."""
 
 import json
 from dataclasses import asdict
@@ -26,9 +26,9 @@ def report(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a site has from taking part: its model against local training and global models, and what left it.
+    """Compare a site's model with local training and with global models, and list what left the site.
 
-    Local training is done now, on the site's data alone. Nothing leaves. The site may be running meanwhile.
+    The command trains the local model now, on the site's data alone, and sends nothing. The site may be running.
 
     Examples:
 
@@ -47,8 +47,8 @@ def report(
         if not hashes:
             known = ", ".join(each[:12] for each in store.evaluated) or "none"
             raise PartitaError(
-                f"No plan {f'that begins with {plan} ' if plan else ''}was evaluated at {name} (known: {known}). That "
-                "is done after the last round at the latest."
+                f"No plan {f'that begins with {plan} ' if plan else ''}was evaluated at {name} (known: {known}). A "
+                "plan is evaluated after its last round at the latest."
             )
         if model and len(hashes) > 1:
             raise PartitaError(f"{name} has models of {len(hashes)} plans. Choose one: --plan {hashes[0][:12]}")
@@ -94,8 +94,8 @@ def _print_benefit(site: str, found: "Benefit") -> None:
     terminal.say(f"  Local training has the same rounds and epochs, at the rate {found.rate:g}: {how}.")
     if len(found.gains) == 1:
         terminal.say(
-            "  No global model is known here, as no plan shared a whole network. A plan of fedavg with the same sites "
-            "gives one."
+            "  No global model is known here, because no plan shared a whole network. A plan of fedavg with the same "
+            "sites gives one."
         )
 
 

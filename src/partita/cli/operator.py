@@ -1,4 +1,4 @@
-"""Commands of the operator of a federation: its folder, its sites, and how it is doing."""
+"""Commands of the operator of a federation: its folder, its sites and its status."""
 
 import json
 import time
@@ -15,23 +15,21 @@ from .options import AsJson
 if TYPE_CHECKING:
     from ..deploy.status import Status
 
-Site = Annotated[str, typer.Argument(metavar="SITE", help="The site's name, as plans call it.")]
-PublicKey = Annotated[Path, typer.Argument(metavar="KEY.pub", help="The public half of the site's key.")]
+Site = Annotated[str, typer.Argument(metavar="SITE", help="The site's name in plans.")]
+PublicKey = Annotated[Path, typer.Argument(metavar="KEY.pub", help="The site's public key.")]
 PAUSE = 2.0
-"""Seconds between two looks."""
+"""Seconds between two readings of the status."""
 
 
 def init(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A new folder for the operator and all sites.")],
     sites: Annotated[str, typer.Option(help="Names of the sites, as in --sites anna,ben,cleo")],
     host: Annotated[str, typer.Option(help="The name under which sites reach the server.")] = "localhost",
-    public_port: Annotated[int, typer.Option(help="At which they reach it.", min=1, max=65535)] = 443,
-    port: Annotated[int, typer.Option(help="Of the SuperLink, on the server itself.", min=1, max=65535)] = 8000,
-    trial: Annotated[
-        bool, typer.Option("--trial", help="Make certificates and keys too, which are good for a trial alone.")
-    ] = False,
+    public_port: Annotated[int, typer.Option(help="The port at which sites reach the server.", min=1, max=65535)] = 443,
+    port: Annotated[int, typer.Option(help="The SuperLink's port on the server itself.", min=1, max=65535)] = 8000,
+    trial: Annotated[bool, typer.Option("--trial", help="Also make certificates and keys, for a trial only.")] = False,
 ) -> None:
-    """Write what the hosts of a real federation need: settings, services, and a reverse proxy's configuration.
+    """Write the files of all hosts of a federation: settings, services and a reverse proxy's configuration.
 
     Example: partita federate init hospitals --sites anna,ben,cleo --host fed.example.org --trial
     """
@@ -43,46 +41,46 @@ def init(
 
 
 def enrol(site: Site, key: PublicKey, federation: Federation = Path()) -> None:
-    """Let a site take part with its key, whose public half it has sent.
+    """Add a site to the federation, with the public key that it sent.
 
     Example: partita federate enrol anna anna.pub --federation hospitals
     """
     from ..deploy.operator import Operator
 
     found = Operator(federation).enrol(site, key)
-    terminal.tell(f"{site} is enrolled. Let the site compare {found.key} with: ssh-keygen -l -f KEY.pub")
+    terminal.tell(f"{site} is enrolled. Ask the site to compare {found.key} with: ssh-keygen -l -f KEY.pub")
 
 
 def revoke(site: Site, federation: Federation = Path()) -> None:
-    """Let a site take part no more. Runs go on without it; what it sent before stays in the model.
+    """Remove a site from the federation. Runs continue without it; its earlier updates stay in the model.
 
     Example: partita federate revoke anna --federation hospitals
     """
     from ..deploy.operator import Operator
 
     Operator(federation).revoke(site)
-    terminal.tell(f"{site} is enrolled no more.")
+    terminal.tell(f"{site} is no longer enrolled.")
 
 
 def rotate(site: Site, key: PublicKey, federation: Federation = Path()) -> None:
-    """Let a site take part with another key, and with the old one no more.
+    """Replace a site's key. The old key is no longer accepted.
 
     Example: partita federate rotate anna anna-2.pub --federation hospitals
     """
     from ..deploy.operator import Operator
 
     found = Operator(federation).rotate(site, key)
-    terminal.tell(f"{site} has another key. Let the site compare {found.key} with: ssh-keygen -l -f KEY.pub")
+    terminal.tell(f"{site} has a new key. Ask the site to compare {found.key} with: ssh-keygen -l -f KEY.pub")
 
 
 def status(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of the federation's run.")],
-    web: Annotated[bool, typer.Option("--web", help="Show it as a page of this machine, which follows it.")] = False,
-    port: Annotated[int, typer.Option(help="Of the page; 0 is any that is free.", min=0, max=65535)] = 8090,
-    follow: Annotated[bool, typer.Option("--follow", help="Print it again when something changed.")] = False,
+    web: Annotated[bool, typer.Option("--web", help="Serve a local web page that updates itself.")] = False,
+    port: Annotated[int, typer.Option(help="The port of the page; 0 chooses a free one.", min=0, max=65535)] = 8090,
+    follow: Annotated[bool, typer.Option("--follow", help="Print the status again after each change.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show how a federation is doing: its sites, rounds, who is late, what was refused, and bytes.
+    """Show the status of a federation: its sites, rounds, late sites, refusals and bytes.
 
     Examples:
 
@@ -138,7 +136,7 @@ def _print(found: "Status", as_json: bool) -> None:
 
 
 def _clock(time: str | None) -> str:
-    """Date and time without what lies behind the seconds."""
+    """Date and time to the second."""
     return time[:19].replace("T", " ") if time else "never"
 
 

@@ -1,4 +1,4 @@
-"""Commands that list, show, run and judge the experiments of papers."""
+"""Commands that list, show, run and judge recipes, the experiments of papers."""
 
 import json
 from pathlib import Path
@@ -16,15 +16,16 @@ if TYPE_CHECKING:
     from ..recipes.recipe import Recipe, Size
     from ..recipes.result import RecipeResult
 
-Name = Annotated[str, typer.Argument(help="See: partita recipe list")]
-SmallSize = Annotated[bool, typer.Option("--small", help="The variant that fits a small machine.")]
-Results = Annotated[
-    Path | None, typer.Option("--results", help="A folder of results; by default those that the package brings.")
-]
+Name = Annotated[str, typer.Argument(help="The name of a recipe; see: partita recipe list")]
+SmallSize = Annotated[bool, typer.Option("--small", help="Run the variant that fits a small machine.")]
+Results = Annotated[Path | None, typer.Option("--results", help="A folder of results; by default that of the package.")]
 
 
 def list_recipes(as_json: AsJson = False) -> None:
-    """List the recipes: tables and figures of papers, and whether results are stored."""
+    """List the recipes: tables and figures of papers, and whether results are stored.
+
+    Example: partita recipe list
+    """
     from ..recipes.places import all_recipes, results_folder
     from ..recipes.result import read_results
 
@@ -39,7 +40,10 @@ def list_recipes(as_json: AsJson = False) -> None:
 
 
 def show_recipe(name: Name, results: Results = None) -> None:
-    """Show a recipe: its source, settings, deviations, time, published numbers, and our results."""
+    """Show a recipe: its source, settings, deviations, time, published numbers, and our results.
+
+    Example: partita recipe show hapt
+    """
     from ..recipes.places import recipe_named, results_folder
     from ..recipes.result import results_or_none
 
@@ -62,19 +66,19 @@ def run(
     name: Name,
     small: SmallSize = False,
     only: Annotated[
-        str | None, typer.Option(metavar="RUNS", help="Some of its runs, separated by commas; others stay as stored.")
+        str | None, typer.Option(metavar="RUNS", help="Only these runs, separated by commas; other results stay.")
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="The folder of results to add this one to."),
+        typer.Option("--output", "-o", help="The folder of results to which this one is added."),
     ] = None,
     finished: Annotated[
-        bool, typer.Option("--finished", help="Run nothing; make the result from finished runs.")
+        bool, typer.Option("--finished", help="Make the result from finished runs; start no run.")
     ] = False,
     on: On = None,
     workers: Workers = None,
 ) -> None:
-    """Make or resume the runs of a recipe in runs/recipes, keep the result as data, and judge it.
+    """Start or resume the runs of a recipe in runs/recipes, store the result as JSON, and judge it.
 
     Examples:
 
@@ -106,8 +110,14 @@ def run(
     _print_result(recipe, with_borrowed)
 
 
-def check(name: Annotated[str | None, typer.Argument(help="By default all.")] = None, results: Results = None) -> None:
-    """Judge the claims of papers from stored results alone."""
+def check(
+    name: Annotated[str | None, typer.Argument(help="The name of a recipe; by default all.")] = None,
+    results: Results = None,
+) -> None:
+    """Judge the claims of papers from stored results alone.
+
+    Example: partita recipe check hapt
+    """
     from ..recipes.judge import judge_claims
     from ..recipes.places import all_recipes, recipe_named, results_folder
     from ..recipes.result import results_or_none
@@ -124,7 +134,10 @@ def page(
     path: Annotated[Path, typer.Argument(help="The file to write.")] = Path("docs/reproduction.md"),
     results: Results = None,
 ) -> None:
-    """Write the page of reproductions, its pictures and `learned.md` beside it, from recipes and stored results."""
+    """Write the page of reproductions, its pictures and `learned.md` beside it, from recipes and stored results.
+
+    Example: partita recipe page docs/reproduction.md
+    """
     from ..recipes.learned import TEXT, learned
     from ..recipes.page import PICTURES, drawn_pictures, page as written
     from ..recipes.places import all_recipes, results_folder

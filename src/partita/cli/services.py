@@ -1,4 +1,4 @@
-"""Commands that stay: Flower's SuperLink at the server, and its SuperNode at a site."""
+"""Commands that run services: Flower's SuperLink at the server, and its SuperNode at a site."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,13 +9,13 @@ from ..errors import PartitaError
 
 
 def superlink(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="With the certificates; the database goes there.")],
-    host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65535)] = 8000,
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder of the certificates and the database.")],
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port to listen on.", min=1, max=65535)] = 8000,
 ) -> None:
-    """Run Flower's SuperLink, through which sites and the server exchange messages, until it is ended.
+    """Run Flower's SuperLink until it is interrupted. Sites and the server exchange messages through it.
 
-    It listens on this machine alone, for a reverse proxy that lets sites reach /v1/fleet/ and nothing else.
+    It listens on this machine only. A reverse proxy must forward /v1/fleet/ to it, and nothing else.
 
     Example: partita federate superlink hospitals/superlink
     """
@@ -26,14 +26,14 @@ def superlink(
 
 def connect(
     superlink: Annotated[str, typer.Option(help="Host and port of the SuperLink.")],
-    certificate: Annotated[Path, typer.Option(help="Of the authority that signed the SuperLink's certificate.")],
-    key: Annotated[Path, typer.Option(help="The site's key; its public half was enrolled.")],
-    socket: Annotated[Path, typer.Option(help="At which the site's process answers (partita node run).")],
+    certificate: Annotated[Path, typer.Option(help="The certificate of the authority that signed the SuperLink's.")],
+    key: Annotated[Path, typer.Option(help="The site's private key, whose public half is enrolled.")],
+    socket: Annotated[Path, typer.Option(help="The socket of the site's process (partita node run).")],
     home: Annotated[Path, typer.Option(help="A folder for Flower's files.")] = Path("flower"),
 ) -> None:
-    """Connect a site with a SuperLink by Flower's SuperNode, until it is ended.
+    """Run Flower's SuperNode until it is interrupted. It connects a site with the SuperLink.
 
-    It holds neither data nor personal parts, and can run under another user than the site.
+    It holds neither data nor personal parts. Run it as another user than the site.
 
     Example: partita node connect --superlink fed.example:443 --certificate authority.crt --key key --socket site/socket
     """

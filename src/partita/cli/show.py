@@ -23,13 +23,15 @@ if TYPE_CHECKING:
 def show(
     run: Folder,
     oracle: Annotated[bool, typer.Option("--oracle", help="Also show the round that is best on test data.")] = False,
-    target: Annotated[float | None, typer.Option(help="Also show rounds, time and bytes to this test score.")] = None,
+    target: Annotated[
+        float | None, typer.Option(help="Also show the rounds, time and bytes to this test score.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show a run: its experiment, progress and scores, and the gains of clients over the baselines.
 
-    Of a folder that holds several runs: each method with means and intervals over its seeds, and which runs were
-    passed over.
+    For a folder of several runs, it shows each method with means and intervals over its seeds, and names the runs
+    that are passed over.
 
     Examples:
 
@@ -46,7 +48,7 @@ def show(
 
     if holds_several(run):
         if oracle or target is not None:
-            raise PartitaError(f"{run} holds several runs: --oracle and --target are of one run.")
+            raise PartitaError(f"{run} holds several runs, but --oracle and --target need one run.")
         show_several(run, as_json)
         return
     found = read_run(run)
@@ -66,9 +68,17 @@ def show(
 
 
 def list_runs(
-    folder: Annotated[Path, typer.Argument(help="Where to look.")] = Path("runs"), as_json: AsJson = False
+    folder: Annotated[Path, typer.Argument(help="The folder that holds the runs.")] = Path("runs"),
+    as_json: AsJson = False,
 ) -> None:
-    """List the runs in a folder."""
+    """List the runs in a folder, with their progress and scores.
+
+    Examples:
+
+    partita runs
+
+    partita runs runs/study --json
+    """
     from ..runs.folders import find_runs
     from ..runs.stored import read_run
 
@@ -121,7 +131,7 @@ def compare(
 
 
 def print_kept(kept: "StoredRun", beside: "NamedBaselines", as_json: bool) -> None:
-    """Print a run that was just made or resumed, and what it is measured against."""
+    """Print a run that was just made or resumed, and its gains over the baselines."""
     from ..runs.as_json import write_json
     from ..runs.gains import gain_as_dict, gains_of
 

@@ -1,4 +1,4 @@
-"""Commands for the first minutes: what to do first, a new experiment file, its schema, and a look at the machine."""
+"""Commands for the first minutes: what to do first, a new experiment file, its schema, and a check of the machine."""
 
 import json
 from dataclasses import asdict
@@ -16,7 +16,7 @@ Partita {version}: personalized federated learning on PyTorch.
 
   partita demo                      compare seven methods in about a minute; ends with a report and a page to try models
   partita new mine.toml             write an experiment file in which every setting is explained
-  partita run mine.toml             run it; `partita resume`, `show`, `compare` and `report` go on from there
+  partita run mine.toml             run it; `partita resume`, `show`, `compare` and `report` come next
   partita list algorithms           what there is: also models, data, splits, servers, analyses
   partita doctor                    check this installation and say what to do
 
@@ -24,7 +24,7 @@ All commands: partita --help          One command: partita run --help"""
 
 
 def first_steps(version: str) -> None:
-    """What to do first, for a person who typed `partita` alone."""
+    """Print the first steps, for a user who typed `partita` alone."""
     terminal.say(FIRST.format(version=version))
 
 

@@ -51,7 +51,7 @@ messages = PlainConsole(stderr=True, soft_wrap=not _is_terminal(sys.stderr))
 
 @contextmanager
 def busy(doing: str, *, show: bool) -> Iterator[None]:
-    """What is being done, as long as it is; nothing where nobody looks."""
+    """Show an activity while it lasts; nothing if the output is no terminal."""
     with messages.status(f"{doing} ...") if show and messages.is_terminal else nullcontext():
         yield
 

@@ -18,7 +18,7 @@ class Schedule:
     factor: Callable[[int, int], float] = field(repr=False)
 
     def __call__(self, moment: Moment) -> float:
-        # Fine-tuning after the last round goes on with that round's rate.
+        # Fine-tuning after the last round continues with that round's rate.
         return self.factor(min(moment.round, moment.rounds - 1), moment.rounds)
 
     def __str__(self) -> str:

@@ -91,7 +91,7 @@ class Server(Protocol):
 Rule = Callable[[Tensors, Sequence[Update], Network], Tensors]
 """Combines the clients' changes: for each tensor that any client sent, old - new in float64.
 
-Updates come in the order of client ids. An entry that nobody sent has a change of 0.
+Updates come in the order of client ids. An entry that no client sent has a change of 0.
 """
 Weights = Literal["samples", "uniform", "batches", "uploaded"]
 
@@ -167,7 +167,7 @@ def pseudo_gradient(shared: Tensors, updates: Sequence[Update], weights: Weights
 
 
 def sent_names(updates: Sequence[Update]) -> list[str]:
-    """The tensors that anybody sent, in the order of the first who did."""
+    """The tensors that any client sent, in the order of the first sender."""
     return list(dict.fromkeys(name for update in updates for name in update.values))
 
 

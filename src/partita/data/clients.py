@@ -229,8 +229,8 @@ def _by_row(data: Any, targets: Any, clients: Any, name: str, indices: bool) -> 
     inputs: Inputs
     if clients is None:
         raise PartitaError(
-            f"{name}: whose is each row? Give clients, a name or a number for each row, or a dictionary of clients. "
-            "Data without clients are divided by a split: federate(pool(...), dirichlet())."
+            f"{name}: the client of each row is missing. Give clients, a name or a number for each row, or a "
+            "dictionary of clients. Data without clients are divided by a split: federate(pool(...), dirichlet())."
         )
     if is_frame(data):
         inputs, labels, ids = columns_of(data, targets, clients, name)

@@ -31,7 +31,7 @@ def from_dataset(
 ) -> Pool:
     """A torch dataset of (input, target), each read once, with what its transform makes of it then.
 
-    `clients` holds for each client the indices of its samples; samples of nobody are left out. `test` holds the indices
+    `clients` holds for each client the indices of its samples; others are left out. `test` holds the indices
     of the official test set.
     """
     count = _length(dataset, name)
@@ -97,7 +97,7 @@ def texts_of(values: Any) -> list[str] | None:
 
 
 def owners_of(clients: Lists, count: int) -> tuple[Indices, Indices]:
-    """The rows that belong to somebody, in the order of the data, and to whom."""
+    """The rows that belong to a client, in the order of the data, and their clients."""
     owners = np.full(count, -1, dtype=np.int64)
     for client, given in enumerate(clients):
         rows = _indices(given, count, f"client {client}")

@@ -248,5 +248,5 @@ def _total(answer: http.client.HTTPResponse, at_hand: int, remote: Remote) -> in
     if length.isdecimal():
         return at_hand + int(length)
     if remote.size is None and not remote.published and not answer.chunked:
-        raise OSError("it does not say how long the file is, so that nobody could tell whether it came whole")
+        raise OSError("it does not state the length of the file, so a complete download cannot be verified")
     return remote.size

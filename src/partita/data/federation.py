@@ -187,7 +187,7 @@ def federate(
     if not isinstance(pool, Pool):
         raise PartitaError(
             f"federate divides a Pool, not a {type(pool).__name__}. Make one: from_dataset(dataset), or a source such "
-            "as npz(path=...); if it is known whose each sample is: from_clients(inputs, targets, clients)."
+            "as npz(path=...); if you know the client of each sample: from_clients(inputs, targets, clients)."
         )
     check_part("validation", validation)
     check_fraction(fraction)

@@ -1,4 +1,4 @@
-"""Can the data answer the question? What they cannot answer is told, with clients and counts."""
+"""Can the data answer the question? Notes name what they cannot answer, with clients and counts."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,9 @@ def remarks(data: Federation) -> list[str]:
     # That a split was drawn once is no news.
     notes = [str(note) for note in noted if note != "drawn 1 times"] if isinstance(noted, list | tuple) else []
     if data.pool is not None and data.pool.clients is None and name not in ("as_given", "manifest"):
-        notes.insert(0, f"{data.name} does not say whose each sample is: {name} made up {amount(len(data), 'client')}")
+        notes.insert(
+            0, f"{data.name} does not name the client of each sample: {name} made {amount(len(data), 'client')}"
+        )
     return notes
 
 
@@ -29,7 +31,7 @@ def unanswerable(data: Federation, tested: Sequence[int]) -> list[str]:
     """What no method can learn or show on these data, looking at clients that are tested."""
     notes = []
     if len(data) - len(data.newcomers) == 1:
-        notes.append("There is one client that trains: there is nobody to learn with, and every method trains alone.")
+        notes.append("Only one client trains: it has no other client to learn with, so every method trains alone.")
     if _opaque(data):
         notes.append("The fourth channel of all images is 255, like opacity in RGBA. Leave it out: inputs[..., :3].")
     if data.kind != "classification":
@@ -47,7 +49,7 @@ def _opaque(data: Federation) -> bool:
 
 
 def _absent(data: Federation) -> list[str]:
-    """Classes that the network has an output for, and nobody a sample."""
+    """Classes for which the network has an output, but no client a sample."""
     count = len(np.unique(data.samples.targets.numpy())) if not data.label_sets else data.classes
     if count >= data.classes:
         return []

@@ -1,4 +1,4 @@
-"""What came to a site, and what left it? A log that is only added to: each entry holds the hash of the last.
+"""What arrived at a site, and what left it? An append-only log: each entry holds the hash of the one before.
 
 An entry is a line of JSON. Whoever changes, removes or inserts one breaks the chain from there on. Entries cut off at
 the end leave a chain that holds: note the last hash elsewhere, and `verify` compares it.
@@ -24,7 +24,7 @@ RECOVERED = "recovered"
 
 
 class LogError(PartitaError):
-    """The log cannot be written. Then nothing may be done, as nobody could tell later."""
+    """The log cannot be written. The site then does nothing, since it could not prove it later."""
 
 
 class AuditLog:
@@ -44,7 +44,7 @@ class AuditLog:
             self._count = len(lines) - 1
             if len(lines) > 1 and not entries:
                 raise PartitaError(
-                    f"The audit log {path} ends in something else than entries. Keep it, and start anew."
+                    f"The audit log {path} ends in lines that are no entries. Move it, to start a new log."
                 )
             if lines[-1]:
                 self._write(b"\n")
@@ -78,7 +78,7 @@ class AuditLog:
 
 
 def entries_of(path: Path) -> Iterator[dict[str, Any]]:
-    """The entries of a log, each compared with the one before; where they do not fit, an error."""
+    """The entries of a log, each checked against the one before; a mismatch is an error."""
     try:
         lines = path.read_bytes().split(b"\n")
     except OSError as problem:

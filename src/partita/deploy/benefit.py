@@ -1,4 +1,4 @@
-"""What has a site from taking part? Its model against local training and global models, and what left its house."""
+"""What does a site gain by taking part? Its model against local training and global models, and what left the site."""
 
 import warnings
 from collections import Counter
@@ -117,7 +117,7 @@ def _record(records: Sequence[Record], setup: Setup, role: HeldOut) -> Record:
     used = used_variant(setup.algorithm)
     found = [record for record in records if (record.variant, record.role) == (used, role)]
     if not found:
-        raise PartitaError(f"The site has no {role} samples, so that no model can be measured.")
+        raise PartitaError(f"The site has no {role} samples, so no model can be measured.")
     return found[0]
 
 
@@ -186,7 +186,7 @@ def _gain(over: str, own: Measured, other: Measured, metric: Metric) -> Gain:
 
 @dataclass(frozen=True)
 class Left:
-    """What left a site for one plan, as its log tells it."""
+    """What left a site for one plan, according to its log."""
 
     updates: int = 0
     bytes: int = 0

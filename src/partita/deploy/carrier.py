@@ -67,7 +67,7 @@ class Carrier:
                 time.sleep(min(PAUSE, max(0.0, end - time.monotonic())))
 
     def close(self) -> None:
-        """The app ends when nobody is there any more."""
+        """Close the connection; the app then ends."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -80,8 +80,8 @@ class Carrier:
                 self._connection, _ = self._listener.accept()
             except TimeoutError:
                 raise PartitaError(
-                    f"The SuperLink took the run, but its app was not there within {PATIENCE:g} s. See the log of the "
-                    "SuperLink: it must run on this machine, with partita[flower] installed."
+                    f"The SuperLink accepted the run, but its app did not connect within {PATIENCE:g} s. See the log "
+                    "of the SuperLink: it must run on this machine, with partita[flower] installed."
                 ) from None
             self._served = True
         return self._connection

@@ -1,6 +1,6 @@
 """Which certificates and keys does a federation need? One of the SuperLink, for TLS, and a key of each site.
 
-Those made here are for a trial: whoever can read the folder can be any of them.
+Those made here are for a trial: whoever can read the folder can act as any host.
 """
 
 import base64

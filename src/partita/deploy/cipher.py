@@ -14,7 +14,7 @@ NONCE = 12
 
 
 class Cipher:
-    """A key. A state or a part that was put in the place of another one is not opened."""
+    """A key. It does not open a state or a part that was moved to another place."""
 
     def __init__(self, key: Path) -> None:
         try:

@@ -1,4 +1,4 @@
-"""How is the run of a federation continued? Its folder says with which plan, limits and SuperLink it was started."""
+"""How is the run of a federation continued? Its folder records its plan, limits and SuperLink."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from .server import Limits, Sites
 
 @dataclass(frozen=True)
 class Trial:
-    """All of a federation on this machine, beside the run."""
+    """A whole federation on this machine, beside the run."""
 
     data: Mapping[str, Any]
     """The data source, of whose clients each is a site."""
@@ -29,7 +29,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Deployment:
-    """A federation that is run: with an operator's folder, or as a trial."""
+    """A federation to run: with an operator's folder, or as a trial."""
 
     plan: Plan
     limits: Limits
@@ -37,7 +37,7 @@ class Deployment:
 
     @contextmanager
     def open(self, run: Path, tell: Tell = lambda text: None) -> Iterator[tuple[Experiment, Sites]]:
-        """The experiment and what carries it out, in the folder of its run, which then can be resumed."""
+        """The experiment and its executor, in the folder of the run, which can then be resumed."""
         place = self.place
         if isinstance(place, Trial):
             self._write(run)

@@ -46,7 +46,7 @@ def federated(
 
 
 def introductions(folder: Path) -> Mapping[str, Mapping[str, int]]:
-    """What sites said when the run in a folder began; nothing where there is none yet."""
+    """The introductions of sites when the run in a folder started; empty if there is no run yet."""
     if not (folder / DATABASE).exists():
         return {}
     found: Mapping[str, Mapping[str, int]] = read_run(folder).record.origin["sites"]

@@ -1,4 +1,4 @@
-"""How do orders get to sites on other machines? Over Flower: two apps that bring messages, and understand none.
+"""How do orders get to sites on other machines? Over Flower: two apps carry messages and do not read them.
 
 The server's app runs beside the SuperLink. It is given orders by the server's process over a Unix socket (`carrier.py`)
 and leaves each to the SuperNode of its site, which is known by the name that its key was registered under. The
@@ -53,7 +53,7 @@ def hand_over(message: Message, context: Context) -> Message:
 
 @server.main()
 def carry(grid: Grid, context: Context) -> None:
-    """Bring orders to sites until the server's process has no more of them, or is gone."""
+    """Carry orders to sites until the server's process has no more orders or has ended."""
     place = Path(str(context.run_config["socket"]))
     with suppress(BrokenPipeError, ConnectionResetError), closing(connected(place)) as connection:
         while asked := _asked(connection):

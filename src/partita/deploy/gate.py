@@ -22,7 +22,7 @@ from .replies import distance
 
 @dataclass(frozen=True)
 class Policy:
-    """Plans that run without an approval of their own: those of which every name is allowed. By default none."""
+    """Plans that run without a separate approval: those whose names are all allowed. By default none."""
 
     algorithms: tuple[str, ...] = ()
     """Names or patterns, as in `fed*`; what a method is built on, and its server, must be allowed too."""
@@ -75,7 +75,7 @@ class Leaving:
 
 @dataclass(frozen=True)
 class Contract:
-    """What the site's data must look like before anything runs on them."""
+    """Requirements on the site's data, checked before anything runs on them."""
 
     shape: tuple[int, ...] | None = None
     classes: int | None = None
@@ -127,7 +127,7 @@ def overlap(data: Federation) -> float:
 
 
 def facts_of(data: Federation) -> dict[str, object]:
-    """What a contract can be about, of the data of one client."""
+    """The facts of one client's data that a contract can check."""
     return {
         "shape": list(data.shape),
         "classes": data.classes,
@@ -139,7 +139,7 @@ def facts_of(data: Federation) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class Gate:
-    """All that a site insists on. Approvals are read anew each time, so that one can be given or taken back at work."""
+    """All rules of a site. Approvals are read again for each order, so they can change while the site runs."""
 
     policy: Policy = Policy()
     leaving: Leaving = Leaving()
@@ -180,7 +180,7 @@ class Gate:
 
 
 def write_approvals(path: Path, approved: Mapping[str, str]) -> None:
-    """As a whole or not at all; only the site's user may change them."""
+    """Write all approvals or none; only the site's user may change the file."""
     new = path.with_suffix(".new")
     with open(os.open(new, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
         json.dump(dict(approved), file, indent=1)

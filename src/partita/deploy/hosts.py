@@ -1,6 +1,6 @@
 """What do real hosts need? For each of them a folder: settings, services for systemd, and for a trial also keys.
 
-What is written is a start: whoever runs a host reads it, and moves it to where it belongs.
+The files are a start: the administrator of a host reads them and moves them to their places.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What happens in a federation now? A journal beside the run: who is asked, who answers, who is connected.
+"""What happens in a federation now? A journal beside the run: which sites are asked, answer and are connected.
 
 What lasts is in the run's database; the journal tells what is not committed yet, and when. A line is a JSON object.
 """
@@ -22,11 +22,11 @@ class Note(Protocol):
 
 
 def no_note(event: str, **facts: object) -> None:
-    """Where nobody wants to know."""
+    """Note nothing."""
 
 
 class Journal:
-    """The journal of a run, which is added to as long as the server's process works on it."""
+    """The journal of a run. The server's process appends to it."""
 
     def __init__(self, folder: Path) -> None:
         try:

@@ -1,7 +1,7 @@
 """How is a federation tried on one machine? With all its processes, over loopback, with TLS and a key for each site.
 
 A folder holds what elsewhere is on several machines: `superlink` and `sites/NUMBER`, with the log of each process.
-Started again in the same folder, sites have their personal parts still.
+Sites that are started again in the same folder still have their personal parts.
 """
 
 import json
@@ -148,7 +148,7 @@ def _started_again(link: "subprocess.Popen[bytes]", command: Sequence[str], home
             while not over.wait(LOOK):
                 if process.poll() is not None:
                     ended = f"The SuperLink has ended ({_how(process.returncode)}; see {home / LOG})"
-                    tell(f"{ended} and is started again. The round goes on.")
+                    tell(f"{ended} and is started again. The round continues.")
                     _end(process)
                     process = stack.enter_context(_process(command, home))
 

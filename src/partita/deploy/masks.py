@@ -170,7 +170,7 @@ def _read_public(key: bytes) -> Any:
     try:
         return _curve().EllipticCurvePublicKey.from_encoded_point(_curve().SECP384R1(), key)
     except ValueError as problem:
-        raise PartitaError("A key for the sum is none.") from problem
+        raise PartitaError("A key for the sum is not valid.") from problem
 
 
 def _joined(sender: int, receiver: int, seed: bytes, secret: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""What do the server and sites say to each other? Orders and replies: a header in JSON, and named tensors."""
+"""What do the server and sites send each other? Orders and replies: a header in JSON, and named tensors."""
 
 import json
 from collections.abc import Mapping

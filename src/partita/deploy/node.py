@@ -20,7 +20,7 @@ LOG, APPROVALS, SOCKET = "audit.log", "approvals.json", "socket"
 
 @dataclass(frozen=True)
 class NodeSettings:
-    """The file of a site, but for its data."""
+    """The file of a site, without its data."""
 
     name: str
     """As plans call the site."""
@@ -58,7 +58,7 @@ class Node:
             raise PartitaError(f"{path} is not valid TOML: {problem}.") from problem
         data = found.pop("data", None)
         if data is None:
-            raise PartitaError(f"{path} does not say which data the site has. Add a table [data] with their name.")
+            raise PartitaError(f"{path} does not name the site's data. Add a table [data] with the name of a source.")
         return cls(build(NodeSettings, found, "the node"), data, path.parent)
 
     @property
@@ -87,7 +87,7 @@ class Node:
         """The data of this site alone."""
         data, client = federation_of(self.data, "data"), self.settings.client
         if client is None and len(data) != 1:
-            raise PartitaError(f"{data.name} has {len(data)} clients. Say which one this site is: client = 'NAME'.")
+            raise PartitaError(f"{data.name} has {len(data)} clients. Name the client of this site: client = 'NAME'.")
         return one_client(data, 0 if client is None else data.client(client))
 
     @contextmanager

@@ -1,7 +1,7 @@
 """What does the operator of a federation keep? A folder: where the SuperLink is, and which key each site has.
 
 `federation.toml` is written by hand or by `partita federate init`; `sites.json` is kept by enrolling sites. A name that
-somebody else registered at the SuperLink, with a key that was not enrolled here, is no site of the federation.
+an outsider registered at the SuperLink, with a key that was not enrolled here, is no site of the federation.
 """
 
 import datetime
@@ -74,23 +74,23 @@ class Operator:
         return {name: each.key for name, each in self.sites.items()}
 
     def enrol(self, site: str, public_key: Path) -> Enrolled:
-        """Let a site in with its key."""
+        """Add a site with its key."""
         if site in self.sites:
             raise PartitaError(f"{site} is enrolled. For another key: partita federate rotate {site} {public_key}")
         return self._register(site, public_key, self.sites)
 
     def revoke(self, site: str) -> None:
-        """Let a site in no more. What it has sent before stays in the model."""
+        """Remove a site. Its earlier updates stay in the model."""
         sites = self.sites
         self.superlink.unregister(self._known(site, sites).node)
         del sites[site]
         self._write(sites)
 
     def rotate(self, site: str, public_key: Path) -> Enrolled:
-        """Let a site in with another key, and with the old one no more."""
+        """Replace a site's key; the old key is no longer accepted."""
         sites = self.sites
         if self._known(site, sites).key == fingerprint_of(public_key):
-            raise PartitaError(f"{site} has this key already. Make a new one, and give its public half.")
+            raise PartitaError(f"{site} has this key already. Make a new key, and give its public half.")
         self.revoke(site)
         return self._register(site, public_key, self.sites)
 
@@ -104,7 +104,7 @@ class Operator:
     def _register(self, site: str, public_key: Path, sites: dict[str, Enrolled]) -> Enrolled:
         key = fingerprint_of(public_key)
         if taken := [name for name, each in sites.items() if each.key == key]:
-            raise PartitaError(f"{public_key} is the key of {taken[0]}. Every site needs its own.")
+            raise PartitaError(f"{public_key} is the key of {taken[0]}. Every site needs its own key.")
         now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
         made = Enrolled(self.superlink.register(public_key, site), key, now)
         self._write({**sites, site: made})

@@ -44,7 +44,7 @@ class PersonalStateError(PartitaError):
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """What a site has: its own part and the shared one, after a round."""
+    """The model of a site: its personal part and the shared part, after a round."""
 
     round: int
     own: Tensors
@@ -52,7 +52,7 @@ class Model:
 
 
 class PersonalStore:
-    """What one site keeps, by plan. One process at a time writes to it; nobody but its user may read it."""
+    """The personal states of one site, by plan. One process at a time writes to it; only its user may read it."""
 
     def __init__(self, folder: Path, key: Path | None = None, *, write: bool = True) -> None:
         """`key` is a file of 32 bytes, with which states are encrypted."""
@@ -151,7 +151,7 @@ class PersonalStore:
         self._put(plan, "received", round, received, kept)
 
     def model(self, plan: str) -> Model | None:
-        """What the site had at the last evaluation; None before the first."""
+        """The site's model at the last evaluation; None before the first."""
         with self._explained():
             found = self._connection.execute("SELECT round, kept FROM evaluations WHERE plan = ?", (plan,)).fetchone()
             if found is None:
@@ -164,7 +164,7 @@ class PersonalStore:
         return Model(round, self.own(plan, known), received)
 
     def restore(self, plan: str, round: int) -> int:
-        """Let the last state that is here stand for that of a round which was lost; returns the round it is of."""
+        """Let the last state stand for the state of a lost round; returns the round of the last state."""
         rounds = self._rounds(plan)
         held = max(rounds.values(), default=0)
         own = self.own(plan, held)
@@ -175,7 +175,7 @@ class PersonalStore:
         return held
 
     def copy_to(self, path: Path) -> None:
-        """A whole copy, also while another process writes; nobody but its user may read it."""
+        """Write a complete copy, also while another process writes; only the user may read it."""
         try:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
         except OSError as problem:
@@ -250,8 +250,8 @@ class PersonalStore:
     def _out_of_step(self, rounds: dict[str, int], kept: int) -> PartitaError:
         held = " and ".join(f"round {number} ({slot})" for slot, number in sorted(rounds.items())) or "no round"
         return PartitaError(
-            f"The server goes on from round {kept} of this site, which holds {held}. One of them was restored from an "
-            "older copy: restore the other to the same round, or start a new run."
+            f"The server continues from round {kept} of this site, which holds {held}. One of them was restored from "
+            "an older copy: restore the other to the same round, or start a new run."
         )
 
     @contextmanager

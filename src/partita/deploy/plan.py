@@ -102,7 +102,7 @@ class Plan:
             values = parse_json(text)
             if (found := values["format"]) != FORMAT or values["partita"] != version("partita"):
                 raise PartitaError(
-                    f"The plan is of partita {values['partita']} (format {found}), and here is partita "
+                    f"The plan was made by partita {values['partita']} (format {found}), but this is partita "
                     f"{version('partita')} (format {FORMAT}). Install the same version at the server and all sites."
                 )
             plan: Plan = build(cls, values, "the plan")
@@ -123,7 +123,7 @@ class Plan:
         self.data.need(data)
         made = rebuild(self.experiment, Experiment(fedavg(), mlp, data))
         if changed := differences(self.experiment, _settings(made)):
-            raise PartitaError(f"What is installed here is not what the plan was made with: {'; '.join(changed)}.")
+            raise PartitaError(f"The packages installed here differ from those of the plan: {'; '.join(changed)}.")
         _refuse(made)
         return made
 

@@ -6,7 +6,7 @@ release rho-zCDP with rho = 2 / noise^2 (Bun and Steinke, 2016). Releases add up
 
     epsilon = rho + 2 sqrt(rho ln(1 / delta))
 
-The unit that is protected is all data of the site, and so each sample of it. The server is not trusted with anything.
+The protected unit is all data of the site, and so each sample of it. The server is not trusted.
 """
 
 import math
@@ -50,7 +50,7 @@ class Privacy:
         """Refuse a release after so many others that would exceed the budget."""
         if (after := self.spent(releases + 1)) > self.epsilon:
             raise PartitaError(
-                f"The privacy budget of this site is spent: after {releases} releases one more would be epsilon = "
+                f"The privacy budget of this site is spent: after {releases} releases one more would make epsilon "
                 f"{after:.4g}, and it allows {self.epsilon:g}."
             )
 
@@ -69,7 +69,7 @@ class Privacy:
             )
         found = distance(update.values, None, before)
         scale = 1.0 if found <= self.clip else self.clip / found
-        # Seeded by the operating system: nobody can draw the same again.
+        # Seeded by the operating system: the noise cannot be drawn again.
         draw = np.random.default_rng()
         values = {}
         for name, tensor in update.values.items():

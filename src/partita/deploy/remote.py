@@ -1,4 +1,4 @@
-"""What does the server know of data that it does not hold? What sites say: how many samples they have.
+"""What does the server know of data that it does not hold? The numbers of samples that sites send.
 
 The result is a federation whose clients have sizes, and no samples: to look at one is an error.
 """

@@ -100,7 +100,7 @@ class _Sum:
         return dict.fromkeys(numbers, order)
 
     def _envelopes(self, replies: Mapping[int, Reply], keys: Mapping[int, Keys]) -> dict[int, dict[int, bytes]]:
-        """By sender, then by receiver. Who leaves somebody out would break the sum, and is left out."""
+        """By sender, then by receiver. A sender that omits a receiver would break the sum, and is left out."""
         found = {at: unpacked_bytes(SECURE + ENVELOPE, reply.sent) for at, reply in replies.items()}
         whole = {at: sent for at, sent in found.items() if sent.keys() == keys.keys() - {at}}
         self.problems |= dict.fromkeys(found.keys() - whole.keys(), "its envelopes are not for all others")
@@ -147,7 +147,7 @@ class _Sum:
         return reply
 
     def _vectors(self, trained: Mapping[int, Reply]) -> dict[int, Tensors]:
-        """Masked updates that have the names and shapes of what is shared; what they hold, nobody can check."""
+        """Masked updates with the names and shapes of the shared tensors; their values cannot be checked."""
         found = {}
         for number, reply in trained.items():
             vector, before = under(MASKED, reply.sent), self._before(number)

@@ -32,7 +32,7 @@ Exchange = Callable[[Mapping[int, bytes], float], Iterable[tuple[int, bytes | Pa
 
 @dataclass(frozen=True)
 class Rejection:
-    """A site that is left out of a round, and why."""
+    """A site that is left out of a round, and the reason."""
 
     site: str
     round: int
@@ -41,7 +41,7 @@ class Rejection:
 
 @dataclass(frozen=True)
 class Limits:
-    """What the server insists on."""
+    """The limits that the server sets for replies and rounds."""
 
     seconds: float = 600.0
     """In which a site must answer."""
@@ -50,7 +50,7 @@ class Limits:
     norm: float | None = None
     """How far an update may be from what the site received, in the Euclidean norm."""
     absent: float = 60.0
-    """Seconds after which a round goes on without a site that is not connected."""
+    """Seconds after which a round continues without a site that is not connected."""
 
     def __post_init__(self) -> None:
         above = (self.seconds, self.absent, 1.0 if self.norm is None else self.norm)
@@ -168,8 +168,8 @@ class Sites:
         self.note("left out", site=site, round=round, reason=reason)
         if setup.experiment.on_sick_client == "stop":
             raise PartitaError(
-                f"Round {round}: the reply of site {site} cannot be used: {reason}. To go on without it, make the plan "
-                "with on_sick_client=leave_out."
+                f"Round {round}: the reply of site {site} cannot be used: {reason}. To continue without it, make the "
+                "plan with on_sick_client=leave_out."
             )
         return ClientResult(number, problem=reason)
 

@@ -1,4 +1,4 @@
-"""Which of Flower's processes stay? A SuperLink at the server, and a SuperNode at each site."""
+"""Which of Flower's processes run permanently? A SuperLink at the server, and a SuperNode at each site."""
 
 import os
 import socket
@@ -32,7 +32,7 @@ class SuperLinkService:
     port: int
 
     def run(self) -> int:
-        """Until it is ended; returns its exit code."""
+        """Run it until it ends; returns its exit code."""
         for name in (AUTHORITY, CERTIFICATE, KEY):
             _need_file(
                 self.folder / name,
@@ -64,7 +64,7 @@ class SuperNodeService:
     """At which the site's own process answers."""
 
     def run(self, home: Path) -> int:
-        """Until it is ended, with its files in `home`; returns its exit code."""
+        """Run it until it ends, with its files in `home`; returns its exit code."""
         _need_file(self.certificate, "Ask the operator of the federation for the authority's certificate.")
         _need_file(self.key, "Make one with: ssh-keygen -t ecdsa -b 384 -N '' -f KEY")
         optional("partita.deploy.certificates", "partita[flower]").need_key(self.key)
@@ -79,7 +79,7 @@ class SuperNodeService:
 
 
 def forget_messages(database: Path) -> None:
-    """Take out what was on its way when the last SuperLink ended; who is enrolled stays.
+    """Delete the messages that were on their way when the last SuperLink ended; enrolled sites stay.
 
     The apps that it was to or from died with that SuperLink. A SuperNode that gets such an order waits a minute.
     """
@@ -93,14 +93,14 @@ def forget_messages(database: Path) -> None:
 
 
 def free_port() -> int:
-    """One that nobody listens at now."""
+    """A port on which no process listens now."""
     with closing(socket.socket()) as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
 
 
 def is_free(host: str, port: int) -> bool:
-    """Whether nobody listens there."""
+    """Whether no process listens on the port."""
     with closing(socket.socket()) as probe:
         return probe.connect_ex((host, port)) != 0
 

@@ -1,4 +1,4 @@
-"""How is a federation doing? Its run says what is committed, its journal what happens now. Neither needs torch."""
+"""What is the status of a federation? Its run has what is committed, its journal what happens now."""
 
 import datetime
 import json
@@ -27,7 +27,7 @@ class SiteStatus:
 
     name: str
     connected: bool | None = None
-    """Its SuperNode, when somebody last looked; None before that."""
+    """Whether its SuperNode was connected at the last check; None before the first."""
     last_seen: str | None = None
     """When it was last connected, or answered."""
     last_answer: str | None = None
@@ -57,7 +57,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Exchange:
-    """What the sites are being asked."""
+    """The orders that sites have to answer."""
 
     kind: str
     round: int
@@ -217,7 +217,7 @@ class _Reading:
             self.refusals.append(Refusal(time, int(entry["round"]), site.name, site.problem))
 
     def judge(self) -> None:
-        """Say who is late, and forget what an ended process waited for."""
+        """Mark late sites, and drop the orders of an ended process."""
         for site in self.sites.values():
             if not self.working:
                 site.asked_since = site.connected = None

@@ -1,4 +1,4 @@
-"""Can a server do with the sum of updates? Then nobody need see a single one. Updates become whole numbers and back."""
+"""Does a server need only the sum of updates? Then no single update is seen. Updates become whole numbers and back."""
 
 import torch
 

@@ -75,11 +75,11 @@ class SuperLink:
             self._ask("run", place, "partita", "-c", f"socket='{socket}'")
 
     def register(self, public_key: Path, site: str) -> int:
-        """Let a site in under its name, with the key whose public half is in a file; returns Flower's number for it."""
+        """Register a site under its name, with the public key in a file; returns Flower's number for it."""
         return int(self._ask("supernode", "register", str(public_key), "partita", "--name", site)["node-id"])
 
     def unregister(self, node: int) -> None:
-        """Let a site in no more, by Flower's number for it."""
+        """Remove a site, by Flower's number for it."""
         self._ask("supernode", "unregister", str(node), "partita")
 
     def _ask(self, *arguments: str) -> Mapping[str, Any]:

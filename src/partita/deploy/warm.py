@@ -63,7 +63,7 @@ def run_warm(command: str, arguments: Sequence[str]) -> int:
 
 
 class Pauses:
-    """In the place of the module `time`: whoever sleeps long is woken soon at first, and later less and less often."""
+    """Replaces the module `time`: long sleeps are cut short at first, and later less and less."""
 
     def __init__(self) -> None:
         self._long = 0
@@ -128,7 +128,7 @@ def _ask_to_end() -> None:
 
 
 def _end_at_once() -> None:
-    """An app without its SuperLink has nobody to take leave of; who waits for it notices now."""
+    """An app without its SuperLink has no connection to close; a process that waits for it notices at once."""
     os._exit(1)
 
 

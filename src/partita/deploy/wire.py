@@ -1,6 +1,6 @@
 """How does a message get to the resident site on the same machine? Over a Unix socket of its user, or of a group.
 
-Whoever asks needs nothing of torch: the process that brings a message may live for that message alone.
+The caller needs no torch: the process that brings a message may live for that message alone.
 """
 
 import os
@@ -81,7 +81,7 @@ def _open_to(group: str, path: Path) -> None:
 
 
 def serve(listener: socket.socket, answer: Callable[[bytes], bytes]) -> None:
-    """Answer one message after another, until the process is interrupted. Who goes away is no reason to stop."""
+    """Answer one message after another, until the process is interrupted. A lost connection does not stop it."""
     while True:
         connection, _ = listener.accept()
         with closing(connection), suppress(OSError, EOFError):

@@ -18,7 +18,7 @@ Remember = Callable[[Sequence[nn.Module], Callable[[], Tensor]], Tensor]
 
 
 class _Reached(Exception):
-    """The forward pass has reached the tail, and need not go on."""
+    """The forward pass has reached the tail, and need not continue."""
 
 
 @dataclass(frozen=True)

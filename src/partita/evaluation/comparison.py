@@ -85,7 +85,7 @@ def compare(
     A client is taken to be the same in every seed. Wins count clients by their mean over seeds; a difference of at most
     `tie` is a tie. The interval holds the middle `level` of the means of bootstrap samples, in which seeds and clients
     are drawn with replacement. The test is over clients: it asks whether the difference holds among clients, not
-    whether other seeds would repeat it. `marks`, `settings` and `notes` are told as they are. Errors name clients by
+    whether other seeds would repeat it. `marks`, `settings` and `notes` are shown unchanged. Errors name clients by
     `name_of`.
     """
     _check(scores, baseline, level, resamples, tie, name_of)

@@ -67,7 +67,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Cloud:
-    """Points of which only nearness means something."""
+    """Points of which only the distances to near ones mean something."""
 
     title: str
     columns: Sequence[str]

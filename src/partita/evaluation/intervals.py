@@ -1,4 +1,4 @@
-"""How far can chance move the difference of two scores? Intervals, from the samples that both were measured on."""
+"""How far can chance move the difference of two scores? Intervals, from the samples that both scores share."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""How does a client that was not there get a model? It trains the personal part on its few samples, all else frozen."""
+"""How does a newcomer get a model? It trains the personal part on its few samples, with all else frozen."""
 
 import copy
 from collections.abc import Callable, Sequence

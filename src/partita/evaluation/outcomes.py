@@ -1,4 +1,4 @@
-"""What became of each test sample? It is kept for the model in use, so that two methods can be compared in pairs."""
+"""What is the outcome of each test sample? It is stored for the model in use, so methods can be compared in pairs."""
 
 import base64
 import sys

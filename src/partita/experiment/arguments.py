@@ -52,10 +52,12 @@ def need_data(data: object) -> None:
     elif isinstance(data, torch.utils.data.DataLoader):
         way = "from_clients(loader.dataset, clients=...), with a client's name for each sample"
     elif isinstance(data, torch.utils.data.Dataset):
-        way = "from_clients(dataset, clients=...), or federate(from_dataset(dataset)) for made-up clients"
+        way = "from_clients(dataset, clients=...), or federate(from_dataset(dataset)) for synthetic clients"
     else:
         way = f"{FROM_CLIENTS}, or take a data source such as digits()"
-    raise PartitaError(f"The data are a {type(data).__name__}, which does not say whose each sample is. Give {way}.")
+    raise PartitaError(
+        f"The data are a {type(data).__name__}, which does not name the client of each sample. Give {way}."
+    )
 
 
 def need_device(name: str) -> None:

@@ -39,7 +39,7 @@ class RoundEnded:
 
 @dataclass(frozen=True)
 class Planned:
-    """A run is ready to begin or to go on."""
+    """A run is ready to start or to continue."""
 
     label: str
     data: str

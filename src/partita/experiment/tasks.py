@@ -38,7 +38,7 @@ def facts_for(model: Factory, data: Federation, client: int) -> dict[str, Any]:
     for name, parameter in parameters.items():
         optional = parameter.default is not inspect.Parameter.empty or parameter.kind is inspect.Parameter.VAR_KEYWORD
         if not optional and name not in facts:
-            raise PartitaError(f"The network needs {name}, which {data.name} does not say. Set model.{name}.")
+            raise PartitaError(f"The network needs {name}, which {data.name} does not state. Set model.{name}.")
     return facts
 
 
@@ -67,7 +67,7 @@ class Tasks:
         return self.of({} if isinstance(self.model, nn.Module) else facts_for(self.model, self.data, client))
 
     def of(self, facts: Mapping[str, Any]) -> Task:
-        """The task of clients of whom the network's factory is told these facts."""
+        """The task of clients for whom the network's factory gets these facts."""
         key = repr(dict(facts))
         if key not in self.made:
             self.made[key] = self.make_task(
@@ -77,7 +77,7 @@ class Tasks:
         return self.made[key]
 
     def _called(self, facts: Mapping[str, Any]) -> object:
-        """What the factory makes. Its errors are told with what it was given."""
+        """The network that the factory makes. Its errors are reported with its arguments."""
         assert not isinstance(self.model, nn.Module)
         try:
             with seeded(self.seed, "weights"):

@@ -1,4 +1,4 @@
-"""The convolutional networks of FedBABU, as many blocks as are wanted."""
+"""The convolutional networks of FedBABU, with any number of blocks."""
 
 from typing import ClassVar
 
@@ -23,7 +23,7 @@ class ConvBlock(nn.Module):
 
 
 class ConvNet(nn.Module):
-    """Blocks of 64 channels and a linear layer on all that is left of the image."""
+    """Blocks of 64 channels and a linear layer on the flattened features."""
 
     groups: ClassVar = {"head": "fc", "input": "block1"}
 

@@ -8,7 +8,7 @@ from ..core.objectives import PAD
 
 
 class Logits(nn.Module):
-    """A transformers model (perhaps with PEFT adapters) whose answer is its logits; filling is masked out.
+    """A transformers model (perhaps with PEFT adapters) that returns its logits; padding is masked.
 
     Parameters that the model freezes (`requires_grad` is false), as PEFT does with all but its adapters, are neither
     trained nor sent.

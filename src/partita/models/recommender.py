@@ -9,7 +9,7 @@ from ..core.signatures import Positive, Width, between, checked
 
 
 class Items(nn.Module):
-    """For each item a vector and how far its ratings are from those of all."""
+    """For each item a vector and a bias: how far its ratings are from the mean of all."""
 
     def __init__(self, count: int, width: int, mean: float) -> None:
         super().__init__()
@@ -24,7 +24,7 @@ class Items(nn.Module):
 
 
 class User(nn.Linear):
-    """A vector and a bias, zero at first: a new user's prediction is what all users say of an item."""
+    """A vector and a bias, zero at first: a new user's prediction is then the item's mean."""
 
     def reset_parameters(self) -> None:
         nn.init.zeros_(self.weight)

@@ -11,7 +11,7 @@ from ..errors import PartitaError
 
 
 class SplitInput(nn.Module):
-    """The first `public` features go through a shared branch, the others through a personal one; both go on as one."""
+    """The first `public` features go through a shared branch, the others through a personal one; then joined."""
 
     groups: ClassVar = {
         "head": "fc",

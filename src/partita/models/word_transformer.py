@@ -35,7 +35,7 @@ class Vectors(nn.Embedding):
 
 
 class Attention(nn.Module):
-    """Each position asks itself and those before it."""
+    """Causal attention: each position attends to itself and those before it."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -82,7 +82,7 @@ def _claims(recipes: Sequence[Recipe], stored: Mapping[str, Sequence[RecipeResul
     lines = [
         "## Claims",
         "",
-        f"Of {len(judged)} statements: {told}. Of several verdicts on one, a failure is told first.",
+        f"Of {len(judged)} statements: {told}. Where one has several verdicts, a failure is shown first.",
         "",
         "| claim | verdict | where | if not run: what it would take on two cores |",
         "|---|---|---|---|",

@@ -251,7 +251,7 @@ def _check(recipe: Recipe, where: str) -> None:
         if number.run is None and not recipe.obstacle and not number.invalid:
             raise PartitaError(f"{where}: {number.name} has no run. Name one, or say why there is none (obstacle).")
         if number.published is not None and not number.where:
-            raise PartitaError(f"{where}: {number.name} does not say where it stands in the paper (where).")
+            raise PartitaError(f"{where}: {number.name} does not state its place in the paper (where).")
         if (number.spread is None) != (number.spread_of is None):
             raise PartitaError(f"{where}: {number.name} needs both spread and spread_of, or neither.")
         if number.minus is not None:

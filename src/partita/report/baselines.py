@@ -18,7 +18,7 @@ BASELINES = ("local", "global", "global + fine-tune")
 
 
 class Baselines:
-    """The baselines as methods; those of other data, budgets or choices are told apart, each run counts once."""
+    """The baselines as methods; baselines of other data, budgets or choices stay separate, and each run counts once."""
 
     def __init__(self, reported: Mapping[str, str], first: int) -> None:
         """`reported` are the names of the methods of the report, by `content_of`."""

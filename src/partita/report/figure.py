@@ -90,7 +90,7 @@ def missing(what: str, command: str, how: str = "Add it with") -> Html:
 
 
 def missing_baselines(what: str) -> Html:
-    return missing(what, "partita run", "Baselines are made beside a run unless it is told otherwise:")
+    return missing(what, "partita run", "A run makes its baselines unless you turn them off:")
 
 
 def not_noted(what: str) -> Html:

@@ -1,4 +1,4 @@
-"""How does a report come about? Runs are read, sections written, and the file put in place as a whole."""
+"""How is a report made? Runs are read, sections written, and the file put in place as a whole."""
 
 import importlib
 import os

@@ -1,4 +1,4 @@
-"""Which runs are looked at? Those that folders hold; what is damaged, unfinished or there twice is named instead."""
+"""Which runs are read? Those in the folders; damaged, unfinished and repeated runs are named as passed over."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

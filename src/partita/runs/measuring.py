@@ -1,6 +1,6 @@
 """How is something measured of every client of a run? In all workers, and what is found is kept as it comes.
 
-A long measurement that is interrupted or killed goes on from what was kept.
+A long measurement that is interrupted or killed continues from the stored results.
 """
 
 from collections.abc import Iterator

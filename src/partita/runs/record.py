@@ -15,7 +15,7 @@ FORMAT = 7
 WHOLE = "whole"
 """A run keeps who has which rows."""
 BaselinesPlace = Literal["../baselines", "../../baselines"]
-"""Beside the run, or beside the folder of all its seeds. A record of somebody else's names no other place."""
+"""Beside the run, or beside the folder of all its seeds. A record from another person may name no other place."""
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ def session_for(
             if now - waited_for[1] > PATIENCE:
                 raise PartitaError(
                     f"Another process holds {folder}, but has not committed anything for {PATIENCE / 60:.0f} minutes. "
-                    "End that process, or let it go on, and try again."
+                    "End that process, or let it finish, and try again."
                 ) from None
             time.sleep(PAUSE)
 

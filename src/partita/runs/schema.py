@@ -41,7 +41,7 @@ NUMBERS = {
 PROGRAMS = """
 SELECT name FROM sqlite_master WHERE type IN ('view', 'trigger') OR sql LIKE 'CREATE VIRTUAL%' ORDER BY name LIMIT 1
 """
-"""What computes inside a database. A run has none; in one of somebody else it could change rows, or never end."""
+"""What computes inside a database. A run has none; in another person's database it could change rows, or never end."""
 
 
 def need_plain_tables(programs: Sequence[tuple[str]]) -> None:

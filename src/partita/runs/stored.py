@@ -166,7 +166,7 @@ class StoredRun:
 
     @property
     def oracle_round(self) -> int | None:
-        """The evaluated round that is best on test data. In practice nobody could choose it."""
+        """The evaluated round that is best on test data. In practice it cannot be known."""
         return self._best_round("test")
 
     def _best_round(self, role: HeldOut) -> int | None:

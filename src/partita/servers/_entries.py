@@ -14,7 +14,7 @@ AT_ONCE = 1 << 20
 Combine = Callable[[Tensor, Tensor], Tensor]
 """Combines changes in ascending order (clients x entries), given how many were sent, into one change for each entry.
 
-What was not sent comes last, as infinity. Entries that nobody sent are left out before.
+What was not sent comes last, as infinity. Entries that no client sent are left out before.
 """
 
 

@@ -1,4 +1,4 @@
-"""What does a card hold, and how is it read? As JSON, whose fields are checked before anybody uses them."""
+"""What does a card hold, and how is it read? As JSON, whose fields are checked before use."""
 
 from pathlib import Path
 from typing import Any, TypedDict

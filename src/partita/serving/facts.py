@@ -1,4 +1,4 @@
-"""What is told of a client? What was stored with its run; nothing is computed from data."""
+"""Which facts of a client are shown? Those stored with its run; none is computed from data."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from ..runs.gains import named_baselines
 from ..runs.stored import StoredRun
 
 SCORED = ("personal", "guarded", "global", "local", "floor")
-"""The models whose test scores are told of a client."""
+"""The models whose test scores are shown for a client."""
 
 
 class ClientFacts:

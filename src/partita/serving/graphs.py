@@ -119,7 +119,7 @@ def _batch(inputs: Mapping[str, Tensor]) -> tuple[dict[int, Any], ...]:
 
 @contextmanager
 def _explained(path: Path, form: Format) -> Iterator[None]:
-    """Whatever torch cannot export is told in one line, without its warnings and notes."""
+    """What torch cannot export is reported in one line, without torch's warnings and notes."""
     loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:

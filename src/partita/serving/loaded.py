@@ -1,4 +1,4 @@
-"""Which models does a run leave to whoever uses it? Each client's, guarded, and the global one."""
+"""Which models of a run can be used? Each client's, guarded, and the global one."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -78,7 +78,7 @@ class LoadedRun:
         return global_model(self.common, self.inputs)
 
     def facts(self, number: int) -> dict[str, Any]:
-        """What the factory of the network is told for a client; nothing where the network is a module."""
+        """The arguments of the network's factory for a client; none where the network is a module."""
         model = self.experiment.model
         if isinstance(model, nn.Module):
             return {}

@@ -1,4 +1,4 @@
-"""How do clients that came later outlast a server? Each is a folder of exported models, below one folder for a run."""
+"""How do newcomers outlast a server? Each is a folder of exported models, below one folder for a run."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How does a client that was not there join a finished run? It gets its personal part, and files like the others."""
+"""How does a newcomer join a finished run? It gets a personal part, and files like the other clients."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -41,7 +41,7 @@ VALIDATION = 0.2
 
 @dataclass(frozen=True, eq=False)
 class Newcomer:
-    """A client that was not there, with its model."""
+    """A newcomer with its model."""
 
     model: ClientModel
     exported: Exported

@@ -21,7 +21,7 @@ FORMS = "an .npz, .npy, .csv, .jsonl or .txt file, a picture, or a folder of pic
 
 @dataclass(frozen=True, eq=False)
 class Questions:
-    """Inputs as a model takes them, a name for each, and the right answers where the file tells them."""
+    """Inputs as a model takes them, a name for each, and the right answers where the file has them."""
 
     inputs: Array | list[str]
     names: Sequence[str]

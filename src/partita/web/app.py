@@ -246,7 +246,7 @@ def _listed(entry: Entry) -> dict[str, Any]:
 
 
 async def _within(limits: Limits, work: Awaitable[Made]) -> Made:
-    """What the models say, in time; all that keeps them from it is told with its reason."""
+    """The models' answer, within the time limit; a failure is answered with its reason."""
     try:
         return await asyncio.wait_for(_said(work), limits.seconds)
     except asyncio.TimeoutError:
@@ -256,7 +256,7 @@ async def _within(limits: Limits, work: Awaitable[Made]) -> Made:
 
 
 async def _said(work: Awaitable[Made]) -> Made:
-    """What the models say; that they stop, or cannot be read or written, is told with its reason."""
+    """The models' answer; if they stop, or cannot be read or written, the reason."""
     try:
         return await work
     except ClosedError:

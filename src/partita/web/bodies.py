@@ -31,7 +31,7 @@ class Ask(BaseModel):
 
 
 class Join(BaseModel):
-    """Samples of a client that was not there, with labels; without, where the next word of a text is predicted."""
+    """Samples of a newcomer, with labels; without labels where the next word of a text is predicted."""
 
     model_config = ConfigDict(extra="forbid")
 

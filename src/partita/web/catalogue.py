@@ -49,7 +49,7 @@ class Catalogue:
         )
 
     def need_usable(self) -> None:
-        """At least one of them must be; what is wrong with the others is told where they are listed."""
+        """At least one of them must be readable; the list shows what is wrong with the others."""
         problems = []
         for entry in self.entries.values():
             try:

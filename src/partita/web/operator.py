@@ -1,4 +1,4 @@
-"""What does the operator of a federation see? A page of this machine alone, which asks again and again how it is."""
+"""What does the operator of a federation see? A local page, which asks for the status again and again."""
 
 import json
 import socket

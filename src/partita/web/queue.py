@@ -17,7 +17,7 @@ class FullError(Exception):
 
 
 class ClosedError(Exception):
-    """The queue takes no more questions: the server stops."""
+    """The queue takes no further questions, because the server stops."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ class _Waiting(Generic[Question, Answer]):
 class Queue(Generic[Question, Answer]):
     """Questions wait here for one thread, which takes all that have come, up to so many rows, and answers them.
 
-    Nobody waits for company: a question that comes alone is answered alone.
+    No question waits for others: one that comes alone is answered alone.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Queue(Generic[Question, Answer]):
                     each.answer.set_result(found)
 
     def _take(self) -> list[_Waiting[Question, Answer]]:
-        """The first questions, up to so many rows and at least one; those that nobody waits for are dropped."""
+        """The first questions, up to so many rows and at least one; those whose client has gone are dropped."""
         taken: list[_Waiting[Question, Answer]] = []
         rows = 0
         while self._waiting and (not taken or rows + self._waiting[0].rows <= self._rows):

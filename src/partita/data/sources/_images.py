@@ -87,7 +87,7 @@ def read_pictures(
     kept = [row for row in rows if least <= counts[row[0]] and (most is None or counts[row[0]] <= most)]
     if not kept:
         raise PartitaError(
-            f"{path}: nobody has {least} to {most or 'any number of'} pictures; the numbers are "
+            f"{path}: no client has {least} to {most or 'any number of'} pictures; the numbers are "
             f"{min(counts.values(), default=0)} to {max(counts.values(), default=0)}."
         )
     names = sorted({plain(file(picture), path) for _, picture, _ in kept})

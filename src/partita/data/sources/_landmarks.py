@@ -1,7 +1,7 @@
 """How do the pictures of Google Landmarks v2 come here? Archive by archive; of each only the listed ones are kept.
 
 They are a small part of a large collection, and no list says which archive holds which. An archive is removed when its
-pictures are taken out, and a note says that it is done: an interrupted download goes on where it was.
+pictures are taken out, and a note says that it is done: an interrupted download continues where it stopped.
 """
 
 import re
@@ -157,4 +157,4 @@ def _keep(archive: Path, pictures: Mapping[str, str], folder: Path) -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content)
         except OSError as problem:
-            raise PartitaError(f"Cannot write {target}: {problem}. Try again to go on with this archive.") from problem
+            raise PartitaError(f"Cannot write {target}: {problem}. Try again to continue this archive.") from problem

@@ -26,7 +26,7 @@ def csv_text(
 ) -> Pool:
     """Texts of a .csv or .jsonl file, which may end in .gz; without a column of labels the next word is predicted.
 
-    A column `client` says whose each text is, unless another column is named or it is of texts or labels.
+    A column `client` names the client of each text, unless another column is given or this one holds texts or labels.
     """
     if not text_columns:
         raise PartitaError("csv_text needs at least one of text_columns.")

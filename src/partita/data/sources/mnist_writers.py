@@ -46,7 +46,7 @@ def _read() -> Pool:
 
 
 def _writers(file: str, labels: np.ndarray) -> Whole:
-    """The writer of each digit; QMNIST's test set begins with MNIST's and goes on."""
+    """The writer of each digit; QMNIST's test set begins with MNIST's and continues."""
     path = find(f"mnist_writers/{file}", f"qmnist/{file}", file)
     path = path or obtain([Remote(f"mnist_writers/{file}", HOME + file, LABELS[file])])[0]
     table = parse_whole_idx(read_bytes(path), path, 2)[: len(labels)]

@@ -69,7 +69,7 @@ def _joined(speeches: list[tuple[str, str, bool]], divided: bool) -> Pool:
 
 
 def _running(user: User) -> list[str]:
-    """Each sample is some characters and the next one; where a sample goes on after another, they are one text."""
+    """Each sample is some characters and the next one; where a sample continues another, they are one text."""
     texts: list[str] = []
     for row, (before, after) in enumerate(zip(user.inputs, user.targets, strict=True)):
         if not isinstance(before, str) or not isinstance(after, str):

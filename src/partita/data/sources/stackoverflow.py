@@ -62,7 +62,7 @@ def _database(path: Path, users: int) -> Pool:
                 owners += [user] * len(tokens)
                 tested += [split == "test"] * len(tokens)
     if not texts:
-        raise PartitaError(f"{path}: nobody has {LEAST_TRAINING} training and {LEAST_TEST} test sequences.")
+        raise PartitaError(f"{path}: no user has {LEAST_TRAINING} training and {LEAST_TEST} test sequences.")
     return text_pool("stackoverflow", texts, None, clients=np.array(owners), official_test=np.array(tested))
 
 

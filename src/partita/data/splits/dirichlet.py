@@ -36,7 +36,7 @@ def dirichlet(
     """All data merged; of each class a share drawn from Dirichlet(alpha) to each client; then cut into train and test.
 
     `balanced`: whoever has an equal share of all data already gets nothing of further classes. A draw that leaves
-    somebody below `smallest` (at most half of an equal share) is repeated some times; then the largest give to the
+    a client below `smallest` (at most half of an equal share) is repeated some times; then the largest give to the
     smallest. `legacy_seed` draws from numpy's global generator of that seed, as published scripts do.
     """
 

@@ -34,7 +34,7 @@ def flwr(*, partitioner: str = "DirichletPartitioner", options: object = None, t
             for part, name in zip(parts, _names(parts, pool), strict=True)
         ]
         left = len(pool) - sum(map(len, parts))
-        return Assignment(shares, [f"{left} samples belong to nobody"] if left else [])
+        return Assignment(shares, [f"{left} samples belong to no client"] if left else [])
 
     return assign
 

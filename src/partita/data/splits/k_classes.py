@@ -31,7 +31,7 @@ def k_classes(*, clients: int = 10, classes: int = 4, random_assign: bool = Fals
             matrix = [names[(place * classes + np.arange(classes)) % total] for place in places]
         halves = [_divide(by_class(pool, pool.rows(test=role)), matrix, draw) for role in (False, True)]
         unused = total - len({int(label) for labels in matrix for label in labels})
-        notes = [f"{unused} classes belong to nobody"] if unused else []
+        notes = [f"{unused} classes belong to no client"] if unused else []
         return Assignment([Share(train, test) for train, test in zip(*halves, strict=True)], notes)
 
     return assign

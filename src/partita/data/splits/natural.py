@@ -24,7 +24,7 @@ def natural(
 
     def assign(pool: Pool, draw: np.random.RandomState) -> Assignment:
         if pool.clients is None:
-            raise PartitaError(f"{pool.name} does not say which client a sample belongs to. Take another split.")
+            raise PartitaError(f"{pool.name} does not name the client of each sample. Choose another split.")
         check_part("test", test)
         check_least(0, smallest_train=smallest_train, smallest_test=smallest_test)
         check_least(1, largest_train=largest_train)

@@ -27,7 +27,7 @@ def shards(*, clients: int = 100, each: int = 2) -> Assign:
 
 
 def _deal(rows: list[Rows], labels: np.ndarray, per_class: int, draw: np.random.RandomState) -> list[Rows]:
-    """Contiguous shards of each class; what is left over goes one each to the first; drawn without replacement."""
+    """Contiguous shards of each class; the first take one more sample where some remain; drawn without replacement."""
     stacks = []
     for members in rows:
         size = len(members) // per_class

@@ -18,7 +18,7 @@ from ..seeds import Numbers
 CLIENTS = 100
 """The default number of clients that are looked at; of more clients, it is a fixed sample."""
 OverClients = Mapping[str, float] | None
-"""Mean, spread, score of all samples and number of clients; None where nobody has samples."""
+"""Mean, spread, score of all samples and number of clients; None where no client has samples."""
 
 
 def common_test(data: Federation, most: int) -> Samples:
@@ -38,7 +38,7 @@ def common_test(data: Federation, most: int) -> Samples:
 
 
 def over_clients(records: Iterable[Record]) -> OverClients:
-    """Mean and spread over clients, and the score of all samples together; None where nobody has samples."""
+    """Mean and spread over clients, and the score of all samples together; None where no client has samples."""
     chosen = [record for record in records if record.count]
     if not chosen:
         return None

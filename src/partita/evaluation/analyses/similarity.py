@@ -43,7 +43,7 @@ def similarity(*, clients: int = CLIENTS, samples: int = SAMPLES) -> Analysis:
 
 
 def _needs_pairs(population: Population) -> str | None:
-    return None if len(population.sample(2)) > 1 else "One client alone has nobody to be compared with."
+    return None if len(population.sample(2)) > 1 else "One client alone cannot be compared."
 
 
 def _similarities(population: Population, most: int, samples: int) -> Result:

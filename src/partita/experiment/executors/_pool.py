@@ -57,7 +57,7 @@ class _Worker:
 
 
 class Queue:
-    """Jobs in their order, except that a worker goes on with clients whose features it may have kept."""
+    """Jobs in their order, except that a worker prefers clients whose features it may have kept."""
 
     def __init__(self, jobs: Iterable[Job], before: Mapping[int, object]) -> None:
         self._jobs, self._before = iter(jobs), before
@@ -67,12 +67,12 @@ class Queue:
 
     @property
     def left(self) -> bool:
-        """Whether there is a job that nobody has."""
+        """Whether there is a job that no worker has."""
         self._near.extend(islice(self._jobs, AHEAD - len(self._near)))
         return bool(self._near)
 
     def share(self, count: int) -> int:
-        """How many jobs each of so many workers could have of those that nobody has, as far ahead as one looks."""
+        """How many of the jobs that no worker has each of so many workers could get, within the look-ahead."""
         return len(self._near) // count if self.left else 0
 
     def next_for(self, worker: object) -> Job | None:

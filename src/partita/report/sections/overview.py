@@ -28,7 +28,7 @@ def overview(study: Study) -> Section:
         + ("." if oracle else ", which no method sees and which choose nothing."),
     ]
     if first.newcomers:
-        sentences.append(f"{amount(len(first.newcomers), 'client')} never trained and are told apart as new clients.")
+        sentences.append(f"{amount(len(first.newcomers), 'client')} never trained and are shown separately.")
     return section("overview", "What was run", paragraph(" ".join(filter(None, sentences))), *_notes(study))
 
 

@@ -1,1 +1,1 @@
-"""Who else is told how a run goes? Tools that draw and compare runs: see docs/runs.md."""
+"""Which tools follow a run? Those that draw and compare runs: see docs/runs.md."""

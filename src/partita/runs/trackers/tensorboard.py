@@ -9,7 +9,7 @@ from .tracker import About, Tracker
 
 
 def tensorboard(about: About) -> Tracker:
-    """Event files in the folder given, or in the run's own; a resumed run goes on in the same folder."""
+    """Event files in the folder given, or in the run's own; a resumed run continues in the same folder."""
     library = optional("torch.utils.tensorboard", "partita[track]")
     inside = about.folder / "tensorboard" if about.folder and not about.place else None
     # Not where the run's record says: whoever wrote that would choose where files are written.

@@ -1,4 +1,4 @@
-"""What is a tracker? A tool's own run, that is told numbers after each round and is closed in the end."""
+"""What is a tracker? A tool's own run, which receives numbers after each round and is closed at the end."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class About:
-    """What a tracker is told of a run when it is opened."""
+    """What a tracker receives about a run when it is opened."""
 
     name: str
     settings: Mapping[str, Any]

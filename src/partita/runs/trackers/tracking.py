@@ -1,4 +1,4 @@
-"""How is a run told to trackers? Round by round; and if one of them fails, the run goes on without it."""
+"""How is a run reported to trackers? Round by round; if a tracker fails, the run continues without it."""
 
 import datetime
 import re
@@ -37,7 +37,7 @@ def need_trackers(given: Sequence[str]) -> None:
 def tracking(given: Sequence[str], experiment: Experiment, session: Session | None = None) -> Iterator[OnEvent]:
     """Open trackers, as in `tensorboard` or `mlflow:ADDRESS`; what is given back tells them each round.
 
-    A session that goes on with a run continues it in the tool too, where the tool allows.
+    A session that resumes a run continues it in the tool too, where the tool allows.
     """
     known = session.record.trackers if session else {}
     stages = [stage.name for stage in experiment.stages]
@@ -99,7 +99,7 @@ def numbers(ended: RoundEnded, newcomers: frozenset[int] = frozenset()) -> dict[
 
 @contextmanager
 def _survived(text: str, opened: dict[str, Tracker] | None = None) -> Iterator[None]:
-    """Whatever goes wrong in a tracker is told once; then it is left out."""
+    """A failure of a tracker is reported once; then the tracker is left out."""
     try:
         yield
     except PartitaError:
@@ -109,7 +109,7 @@ def _survived(text: str, opened: dict[str, Tracker] | None = None) -> Iterator[N
         if opened is not None:
             del opened[text]
         warnings.warn(
-            f"The tracker {text} failed and is left out; the run goes on: {problem or type(problem).__name__}",
+            f"The tracker {text} failed and is left out; the run continues: {problem or type(problem).__name__}",
             stacklevel=4,
         )
 

@@ -229,7 +229,8 @@ def test_history_can_be_read() -> None:
 def test_the_folder_of_the_output_is_made_before_anything_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    output, found = tmp_path / "new" / "found.json", {"workloads": {}}
+    output = tmp_path / "new" / "found.json"
+    found: dict[str, Any] = {"workloads": {}}
 
     def measure(*_: object, **__: object) -> dict[str, Any]:
         assert output.parent.is_dir()

@@ -751,7 +751,7 @@ def test_a_full_disk_names_the_picture(landmarks: list[str], monkeypatch: pytest
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(PartitaError, match=r"Cannot write .*abcd\.jpg: .*No space left.*Try again to go on"):
+    with pytest.raises(PartitaError, match=r"Cannot write .*abcd\.jpg: .*No space left.*Try again to continue"):
         gldv2(fetch=True)
 
 

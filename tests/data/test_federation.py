@@ -136,7 +136,7 @@ def test_what_data_lack_is_named() -> None:
     bare = pool("bare", np.random.default_rng(0).standard_normal((40, 2)), np.arange(40) % 2)
     with pytest.raises(PartitaError, match="no official test set"):
         federate(bare, shards(clients=4, each=1))
-    with pytest.raises(PartitaError, match="which client"):
+    with pytest.raises(PartitaError, match="the client of each sample"):
         federate(bare, natural())
     with pytest.raises(PartitaError, match="validation part of 1"):
         federate(bare, iid(clients=2), validation=1.0)

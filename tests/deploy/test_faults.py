@@ -202,7 +202,7 @@ def test_a_site_refuses_what_does_not_fit(tmp_path: Path) -> None:
     with sites_of(plan, DATA, tmp_path) as sites:
         for wrong, words in (
             (other, "classes is 3, and the plan says 4"),
-            (older, "of partita 0.0.1 .* Install the same version"),
+            (older, "by partita 0.0.1 .* Install the same version"),
             (stranger, "no site called 'a'"),
             (code, "imports and runs Python code"),
         ):

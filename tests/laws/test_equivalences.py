@@ -414,7 +414,7 @@ def test_e18_lg_fedavg_that_shares_everything_is_fedavg() -> None:
     assert_same_records(one, other, "before_local")
 
 
-@pytest.mark.filterwarnings("ignore:There is one client that trains")
+@pytest.mark.filterwarnings("ignore:Only one client trains")
 def test_e19_one_client_alone_makes_all_methods_local() -> None:
     averaged, alone, personal = (
         run(method(epochs=2, optimizer=PLAIN_SGD), participation=1.0, sizes=(12,)) for method in (fedavg, local, fedper)

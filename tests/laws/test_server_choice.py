@@ -35,7 +35,7 @@ def test_every_method_with_every_server(name: str, server: str) -> None:
     assert all(torch.isfinite(tensor).all() for tensor in result.state.values())
 
 
-@pytest.mark.filterwarnings("ignore:There is one client that trains")
+@pytest.mark.filterwarnings("ignore:Only one client trains")
 @pytest.mark.parametrize("server", registry.names("servers"))
 def test_with_one_client_the_server_is_no_matter(server: str) -> None:
     """What one client sends is what all clients sent."""

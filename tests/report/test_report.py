@@ -358,7 +358,7 @@ def test_missing_analyses_say_which_command_adds_them(tmp_path: Path) -> None:
     assert shown.sections == [name for name in SECTIONS if name != "paired"]
     assert shown.text.count("partita evaluate RUN") == 6
     assert shown.text.count("It is noted when a run starts: partita run") == 3
-    assert shown.text.count("Baselines are made beside a run") == 3
+    assert shown.text.count("A run makes its baselines unless you turn them off") == 3
     assert "partita guard RUN" in shown.text
 
 

@@ -122,7 +122,7 @@ def shortened(name: str, width: float) -> str:
 def wrapped(name: str, width: float) -> list[str]:
     """A name in two lines, if it is too long for one; what is longer still is shortened in its middle.
 
-    >>> wrapped("fedper optimizer.lr=0.01", 150)
+    >>> wrapped("fedper optimizer.lr=0.01", 170)
     ['fedper', 'optimizer.lr=0.01']
     """
     most = max(int(width / CHARACTER), 3)

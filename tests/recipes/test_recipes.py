@@ -50,7 +50,10 @@ HEAD = 'title = "t"\npaper = "flayer"\nshows = "Table 1"\nprotocol = "published"
         (HEAD + "x = " + "[" * 5000, "nested more than"),
         (HEAD + '[[numbers]]\nname = "a"\nrun = "b"', "Unknown run 'b'"),
         (HEAD + '[[numbers]]\nname = "a"', "obstacle"),
-        (HEAD + '[runs.b]\n[[numbers]]\nname = "a"\nrun = "b"\npublished = 1.0', "does not state its place in the paper"),
+        (
+            HEAD + '[runs.b]\n[[numbers]]\nname = "a"\nrun = "b"\npublished = 1.0',
+            "does not state its place in the paper",
+        ),
         (HEAD + '[[claims]]\nid = "F1"\nstatement = "s"\nhigher = ["a"]\nlower = ["b"]', "Unknown number 'a'"),
         (HEAD + '[[claims]]\nid = "F1"\nstatement = "s"', "needs numbers .* or a reason"),
         (HEAD + '[[claims]]\nid = "Fan"\nstatement = "s"\nuntested = "why"', "Claim id 'Fan': .* such as F1"),

@@ -21,6 +21,7 @@ def test_a_difference_is_sure_only_if_there_are_clients_to_tell(tmp_path: Path, 
     )
     [said] = conclusions(study([tmp_path / "mine"]))
     assert f", {sure} the best baseline, local (50.0 %): +20.0 (95 % interval +20.0 to +20.0" in said
+    assert ("; but p = 0.5: with so few, it may be chance)" in said) == (clients == 2)
 
 
 def test_a_method_that_is_worse_is_said_to_be(tmp_path: Path) -> None:

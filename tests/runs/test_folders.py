@@ -136,6 +136,7 @@ def test_the_evaluation_of_a_folder(seeds: Path, told: Told) -> None:
     assert f"{100 * cell['mean']:.1f} ± {100 * cell['half_width']:.1f} %" in text
     assert "Mean over 2 seeds" in text
     assert "has no mean over seeds" in text
+    assert "\ntraining accuracy " in told("evaluate", str(seeds), "--what", "training")
 
 
 def test_a_folder_in_which_nothing_can_be_done_is_an_error(

@@ -19,7 +19,9 @@ class Numbers:
 
     cells: Cells
     of: str | None = None
-    """What the numbers are; None for test scores of the run's metric."""
+    """What the numbers are; None for scores of the run's metric."""
+    on: str = "test"
+    """The samples that scores are on."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ def seeds_table(title: str, several: Sequence[Numbers], metric: Metric) -> Table
     counts = {each.seeds for cells in means.values() for each in cells.values()}
     if counts - {len(several)}:
         note += f" Some cells are of fewer seeds, at least {min(counts)}."
-    return Table([of or f"test {metric.name}", *columns], rows, title, note)
+    return Table([of or f"{several[0].on} {metric.name}", *columns], rows, title, note)
 
 
 def _text(mean: Mean | None, of: str | None, metric: Metric) -> str:

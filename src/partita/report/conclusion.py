@@ -80,6 +80,8 @@ def _against(study: Study, difference: Difference | None, rival: Method) -> str:
         return f"surely better than {name}: {by} ({within})"
     if high < 0 and _significant(difference):
         return f"surely worse than {name}: {by} ({within})"
+    if low > 0 or high < 0:
+        within += f"; but p = {difference.p:.2g}: with so few, it may be chance"
     return f"not surely different from {name}: {by} ({within})"
 
 

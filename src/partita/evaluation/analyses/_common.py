@@ -56,10 +56,10 @@ def scores_table(metric: Metric, named: Mapping[str, OverClients], on: str = "te
     return Table([f"{on} {metric.name}", "mean ± spread", "all samples", "clients"], rows)
 
 
-def scores_numbers(named: Mapping[str, OverClients]) -> Numbers:
+def scores_numbers(named: Mapping[str, OverClients], on: str = "test") -> Numbers:
     """The numbers of that table, whose means over seeds can be shown."""
     return Numbers(
-        {name: {"mean": each["macro"], "all samples": each["micro"]} for name, each in named.items() if each}
+        {name: {"mean": each["macro"], "all samples": each["micro"]} for name, each in named.items() if each}, on=on
     )
 
 

@@ -47,4 +47,4 @@ def _tables(result: Result, metric: Metric) -> list[Table]:
 
 
 def _numbers(result: Result) -> Numbers:
-    return scores_numbers(_named(result))
+    return scores_numbers(_named(result), on="training")

@@ -137,6 +137,8 @@ class Recipe:
     """By name: what a run's settings add to the common ones."""
     borrowed: Mapping[str, str] = field(default_factory=dict)
     """Runs of other recipes, by our name for them: as `recipe/run`."""
+    authors: Mapping[str, str] = field(default_factory=dict)
+    """Runs of the authors' own code on the rows of a run here: `python -m benchmarks.authors` adds them to a result."""
     analyses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Analyses that the numbers need, each with the runs it is made of."""
     numbers: tuple[Number, ...] = ()
@@ -242,7 +244,7 @@ def _lists_as_tuples(key: str, value: Any) -> Any:
 
 def _check(recipe: Recipe, where: str) -> None:
     names = [each.name for each in recipe.numbers]
-    runs = [*recipe.runs, *recipe.borrowed_of("small")]
+    runs = [*recipe.runs, *recipe.borrowed_of("small"), *recipe.authors]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise PartitaError(f"{where}: {', '.join(twice)} is there twice. Give each number a name of its own.")
     for number in recipe.numbers:
@@ -267,9 +269,9 @@ def _check(recipe: Recipe, where: str) -> None:
         of_numbers = picture.drawing in ("numbers", "gains", "sizes")
         for name in picture.of:
             _known("number" if of_numbers else "run", name, names if of_numbers else runs, f"{where}: {picture.name}")
-    for several in recipe.analyses.values():
-        for run in several:
-            _known("run", run, list(recipe.runs), f"{where}, analyses")
+    for key, several in (("analyses", recipe.analyses.values()), ("authors", [recipe.authors.values()])):
+        for run in (each for names in several for each in names):
+            _known("run", run, list(recipe.runs), f"{where}, {key}")
 
 
 def runs_of(number: Number) -> tuple[str, ...]:

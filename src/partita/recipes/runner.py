@@ -94,7 +94,7 @@ def gathered_result(
         size=size,
         command=command(recipe, size),
         environment=_environment() if results or not before else before.environment,
-        runs={name: known[name] for name in recipe.runs if name in known},
+        runs={name: known[name] for name in (*recipe.runs, *recipe.authors) if name in known},
         baselines=(baseline_results(first) if first else {}) or (before.baselines if before else {}),
     )
 

@@ -20,6 +20,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.contenders import arrays
+from partita.core.optimizers import SGD
+from partita.core.phases import Phase
+from partita.core.schedules import DECAY
+from partita.core.selectors import BODY
 from partita.errors import PartitaError
 from partita.experiment.experiment import Experiment
 from partita.experiment.settings.files import make
@@ -28,6 +32,7 @@ from partita.recipes.places import recipe_named, results_folder
 from partita.recipes.result import DIGITS, RunResult, read_result, write_result
 
 DRIVER = Path(__file__).parent / "peers" / "fedbabu_scores.py"
+THEIRS, FINETUNING = SGD(0.1, momentum=0.9, schedule=DECAY), SGD(0.001, momentum=0.9)
 
 
 def authors_run(ours: RunResult, settings: dict[str, Any], checkout: Path, seeds: int) -> RunResult:
@@ -36,7 +41,7 @@ def authors_run(ours: RunResult, settings: dict[str, Any], checkout: Path, seeds
     if experiment.data.fingerprint != ours.fingerprint:
         raise PartitaError("The data are not those of the stored run. Set PARTITA_DATA to the same files.")
     tested = [experiment.data.client(name) for name in ours.clients]
-    found = [_scores(experiment, settings, tested, checkout, seed) for seed in range(seeds)]
+    found = [_scores(experiment, tested, checkout, seed) for seed in range(seeds)]
     return replace(
         ours,
         settings={**ours.settings, "code": f"FedBABU's authors', commit {_commit(checkout)[:10]}"},
@@ -55,22 +60,27 @@ def authors_run(ours: RunResult, settings: dict[str, Any], checkout: Path, seeds
     )
 
 
-def _scores(
-    experiment: Experiment, settings: dict[str, Any], tested: list[int], checkout: Path, seed: int
-) -> dict[str, Any]:
-    algorithm = settings["algorithm"]
+def _scores(experiment: Experiment, tested: list[int], checkout: Path, seed: int) -> dict[str, Any]:
+    [phase], [tuning] = experiment.algorithm.phases, experiment.algorithm.finetune
+    if not (isinstance(phase, Phase) and isinstance(tuning, Phase)):
+        raise PartitaError("The run must train in one phase and fine-tune in one, as the authors' code does.")
+    if (*map(str, (phase.optimizer, tuning.optimizer)), tuning.epochs) != (str(THEIRS), str(FINETUNING), 5):
+        raise PartitaError(
+            "The run must train with SGD at a rate of 0.1, momentum 0.9 and decay, and fine-tune for 5 epochs at 0.001 "
+            "with momentum 0.9: the authors' code does."
+        )
     told = {
         "seed": seed,
-        "body_alone": algorithm["name"] == "fedbabu",
+        "body_alone": phase.train == BODY,
         "participants": [
             experiment.sampler(len(experiment.data), Moment(seed=experiment.seed, round=at))
             for at in range(experiment.rounds)
         ],
         "tested": tested,
-        "batch": settings["batching"]["size"],
-        "epochs": algorithm["epochs"] if algorithm["name"] == "fedbabu" else algorithm["on"]["epochs"],
-        "rate": 0.1,
-        "momentum": 0.9,
+        "batch": experiment.batching.size,
+        "epochs": phase.epochs,
+        "rate": THEIRS.lr,
+        "momentum": THEIRS.momentum,
         "classes": experiment.data.classes,
     }
     with tempfile.TemporaryDirectory() as folder:

@@ -32,9 +32,10 @@ class Augmented(Plain):
     """Each image padded by 4, cut at random and mirrored at random, as in their transforms."""
 
     def __getitem__(self, row: int) -> tuple[torch.Tensor, int]:
+        size = self.inputs.shape[-1]
         padded = torch.nn.functional.pad(self.inputs[row], (4, 4, 4, 4))
         top, left = torch.randint(9, (2,)).tolist()
-        image = padded[:, top : top + 32, left : left + 32]
+        image = padded[:, top : top + size, left : left + size]
         return (image.flip(-1) if torch.rand(()) < 0.5 else image), int(self.targets[row])
 
 

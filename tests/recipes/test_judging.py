@@ -13,6 +13,7 @@ from partita.recipes.measure import Found
 from partita.recipes.pictures import pictures
 from partita.recipes.recipe import Claim, Number, Picture, Recipe
 from partita.recipes.result import Course, RecipeResult, RunResult, read_results, write_result
+from partita.recipes.runner import gathered_result
 
 AROUND = (-0.02, -0.01, 0.01, 0.02)
 
@@ -180,6 +181,15 @@ def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace('"d"', '"d", "e"'))
     with pytest.raises(PartitaError, match="do not fit"):
         list(read_results(tmp_path, recipe()))
+
+
+def test_a_result_that_is_made_again_keeps_what_the_authors_code_found(tmp_path: Path) -> None:
+    theirs = recipe(authors={"theirs": "low"})
+    before = result(0.5, 0.7)
+    write_result(tmp_path, replace(before, runs={**before.runs, "theirs": run(SCORES)}))
+    again = gathered_result(theirs, "full", {}, tmp_path)
+    assert again.runs["theirs"] == run(SCORES)
+    assert "theirs" not in gathered_result(recipe(), "full", {}, tmp_path).runs
 
 
 def test_runs_of_other_recipes_are_borrowed(tmp_path: Path) -> None:

@@ -64,6 +64,7 @@ HEAD = 'title = "t"\npaper = "flayer"\nshows = "Table 1"\nprotocol = "published"
             "drawing is 'curve', but must",
         ),
         (HEAD + '[analyses]\nfinetuning = ["a"]', "Unknown run 'a'"),
+        (HEAD + '[authors]\na = "b"', "Unknown run 'b'"),
         (HEAD + '[runs.b]\n[[numbers]]\nname = "a"\nrun = "b"\nminus = "c"', "Unknown number 'c'"),
     ],
 )
@@ -213,10 +214,11 @@ def test_stored_results_are_of_recipes_and_of_their_runs() -> None:
     for path in results_folder().glob("*.json"):
         recipe = recipe_named(path.stem.removesuffix("-small"))
         for result in read_results(results_folder(), recipe):
-            assert result.runs.keys() <= {*recipe.runs, *recipe.borrowed_of(result.size)}
+            known = {*recipe.runs, *recipe.authors, *recipe.borrowed_of(result.size)}
+            assert result.runs.keys() <= known
             assert all(judged.reason for judged in judge_claims(recipe, result))
             for number in recipe.numbers:
-                assert all(run in {*recipe.runs, *recipe.borrowed_of(result.size)} for run in runs_of(number))
+                assert all(run in known for run in runs_of(number))
 
 
 def test_the_page_is_that_of_the_data() -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 from benchmarks.workload import Measured, Workload
 from partita.runs.stored import read_run
 
-START = "from partita.cli.main import main; main()"
 SETTINGS = ("algorithm=fedper", "model=mlp", "data=digits", "rounds=20", "evaluate_every=10")
 # Python keeps what it has compiled, unless it is told not to.
 ENVIRONMENT = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
@@ -22,7 +21,17 @@ def workload() -> Workload:
     def partita() -> Measured:
         with tempfile.TemporaryDirectory() as folder:
             run = Path(folder) / "run"
-            command = [sys.executable, "-c", START, "run", *SETTINGS, "--output", str(run), "--json", "--no-baselines"]
+            command = [
+                sys.executable,
+                "-m",
+                "partita",
+                "run",
+                *SETTINGS,
+                "--output",
+                str(run),
+                "--json",
+                "--no-baselines",
+            ]
             began = time.perf_counter()
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENVIRONMENT)
             whole = time.perf_counter() - began

@@ -262,3 +262,14 @@ def test_weights_that_do_not_fit_are_refused() -> None:
         run(fedavg(), weights={"head.weight": torch.zeros(2, 2)})
     with pytest.raises(PartitaError, match=r"do not fit the network: nowhere"):
         run(fedavg(), weights={"nowhere": torch.zeros(2, 2)})
+
+
+def test_a_network_is_tried_and_trained_in_one_thread() -> None:
+    network, before, seen = small_network(), torch.get_num_threads(), set()
+    network.register_forward_pre_hook(lambda *_: seen.add(torch.get_num_threads()))
+    torch.set_num_threads(2)
+    try:
+        simulate(fedavg(), network, small_federation(SIZES), rounds=1, on="inline")
+        assert (seen, torch.get_num_threads()) == ({1}, 2)
+    finally:
+        torch.set_num_threads(before)

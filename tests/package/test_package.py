@@ -22,7 +22,7 @@ ROOT = Path(partita.__file__).parent
 
 # From the ground up: a module imports from rooms of the lines above, or from its own room.
 LEVELS = (
-    "errors randomness tensors formatting parsing extras registry",
+    "errors randomness tensors threads formatting parsing extras registry",
     "core",
     "algorithms servers models data",
     "engine",

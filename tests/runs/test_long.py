@@ -3,7 +3,9 @@
 import io
 import json
 import tracemalloc
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -15,6 +17,7 @@ from partita.experiment.traffic import Traffic
 from partita.runs.as_json import write_json
 from partita.runs.completeness import AT_THE_END
 from partita.runs.database import DATABASE
+from partita.runs.record import RunRecord
 from partita.runs.session import Session
 from partita.runs.store import Commit, Store
 from partita.runs.stored import read_run
@@ -59,6 +62,21 @@ def test_sums_of_the_database_are_those_of_the_rows(tmp_path: Path) -> None:
     assert run.evaluated == sorted({each.round for each in run.records})
     assert run.bytes_until(10) == sum(each.down + each.up for each in run.traffic if each.round <= 10)
     assert run.bytes_per_round * run.done == pytest.approx(sum(each.down + each.up for each in run.traffic))
+
+
+def test_a_record_is_read_once_whatever_is_read_after_it(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, reads = RunRecord.read, []
+
+    def counted(values: Mapping[str, Any], where: str) -> RunRecord:
+        reads.append(where)
+        return read(values, where)
+
+    monkeypatch.setattr(RunRecord, "read", counted)
+    run = read_run(finished)
+    assert run.summaries()
+    assert run.course()
+    assert run.bytes_per_round
+    assert reads == [str(finished)]
 
 
 def test_what_is_written_piece_by_piece_is_the_whole(finished: Path) -> None:

@@ -213,6 +213,20 @@ def test_named_tensors_come_back() -> None:
     assert unpack(pack({})) == {}
 
 
+def test_states_have_the_bytes_that_safetensors_writes_for_torch() -> None:
+    shared = torch.arange(6.0)
+    tensors = {
+        "z": shared.reshape(2, 3).T,
+        "alias": shared,
+        "count": torch.tensor(3),
+        "double": torch.tensor([0.1], dtype=torch.float64),
+        "mask": torch.tensor([True]),
+        "empty": torch.empty(0, 4),
+    }
+    alone = {name: tensor.clone().contiguous() for name, tensor in tensors.items()}
+    assert pack(tensors) == safetensors.torch.save(alone, {"order": json.dumps(list(tensors))})
+
+
 def test_named_tensors_keep_their_order() -> None:
     """Sums over names would have other bits."""
     tensors = small_network().state_dict()

@@ -1,7 +1,6 @@
 """The command line. Torch is imported only by the commands that need it, so that help is quick."""
 
 import errno
-import gc
 import sys
 import warnings
 from typing import Annotated
@@ -133,6 +132,3 @@ def main() -> None:
         # What could not be written is not tried again at the end.
         sys.stdout = None
         raise SystemExit(2) from None
-    finally:
-        # Exit without a last garbage collection, which would take longer than some commands.
-        gc.freeze()

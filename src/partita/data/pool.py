@@ -11,6 +11,7 @@ from torch import Tensor
 from ..core.objectives import Problem
 from ..core.samples import AS_STORED, Preparation
 from ..errors import PartitaError
+from ..threads import one_thread
 from .targets import check_class_names, numbers_of, read_targets
 
 Array = npt.NDArray[np.generic]
@@ -213,6 +214,7 @@ def _check(pool: Pool) -> None:
             )
 
 
+@one_thread()
 def _check_finite(what: str, values: Tensor) -> None:
     finite = torch.isfinite(values).reshape(len(values), -1).all(1)
     if not bool(finite.all()):

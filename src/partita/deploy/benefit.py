@@ -16,7 +16,7 @@ from ..evaluation.gains import Gain, gain
 from ..evaluation.metric import Metric
 from ..evaluation.outcomes import Outcomes, paired_interval
 from ..evaluation.scores import HeldOut, Record, used_variant
-from ..experiment.executors.inline import Inline, one_thread
+from ..experiment.executors.inline import Inline
 from ..experiment.experiment import Experiment
 from ..experiment.jobs import Evaluate
 from ..experiment.rounds import evaluate
@@ -25,6 +25,7 @@ from ..experiment.simulate import run_stages
 from ..runs.baselines import epochs_of
 from ..runs.tuning import QUICK, Tried, best, tried_rates
 from ..tensors import Tensors, only
+from ..threads import one_thread
 from .audit import entries_of
 from .messages import MASKED
 from .personal import Model, PersonalStore

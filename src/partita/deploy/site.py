@@ -13,9 +13,9 @@ from ..data.split import ROLES
 from ..errors import DivergedError, PartitaError
 from ..evaluation.scores import Record
 from ..experiment.checks import check_clients, check_data, check_evaluation
-from ..experiment.executors.inline import one_thread
 from ..experiment.jobs import ClientResult, Evaluate, Job, StayAway, Train
 from ..experiment.setup import Setup
+from ..threads import one_thread
 from .audit import AuditLog, LogError
 from .gate import Gate
 from .messages import Kind, Order, Reply, packed_update

@@ -15,6 +15,7 @@ from ..data.federation import Federation
 from ..errors import PartitaError
 from ..formatting import listed
 from ..randomness import seeded
+from ..threads import one_thread
 
 MOST_NAMES = 5
 
@@ -39,6 +40,7 @@ def need_module(made: object) -> nn.Module:
     return made
 
 
+@one_thread()
 def try_network(client: Client, data: Federation, *, own_loss: bool) -> list[str]:
     """Refuses a network that cannot learn from a client's samples; returns what is to be known of it.
 

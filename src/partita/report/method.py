@@ -20,12 +20,12 @@ class Replica:
     run: StoredRun
     variant: Variant
 
-    @property
+    @cached_property
     def last(self) -> dict[int, Record]:
         """By client, on test data, after the last round that was evaluated."""
         return self.run.tested(self.variant)
 
-    @property
+    @cached_property
     def summary(self) -> Summary | None:
         return self.run.summaries().get(self.variant)
 

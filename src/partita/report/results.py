@@ -48,11 +48,9 @@ def results(study: Study) -> list[Table]:
     """One table for each set of clients, for the terminal; the best of a column has a star."""
     found = []
     for part in study.by_clients:
-        rows = [
-            [f"{cell} *" if place in row.best else cell for place, cell in enumerate(row.cells)]
-            for row in result_rows(part)
-        ]
-        note = "* best of its column among the methods. " if any(row.best for row in result_rows(part)) else ""
+        made = result_rows(part)
+        rows = [[f"{cell} *" if place in row.best else cell for place, cell in enumerate(row.cells)] for row in made]
+        note = "* best of its column among the methods. " if any(row.best for row in made) else ""
         title = part.data if len(study.by_clients) > 1 else ""
         settings = [f"{each.name}: {settings_of(each)}" for each in (*part.baselines, *part.methods)]
         settings += [f"{reference}: {SERVES.format(name)}" for reference, name in part.served.items()]

@@ -46,7 +46,7 @@ class Study:
     def seeds(self) -> list[int]:
         return sorted({replica.run.seed for method in self.methods for replica in method.replicas})
 
-    @property
+    @cached_property
     def floors(self) -> list[tuple[StoredRun, Gain]]:
         """Runs with a floor, and their gains over it."""
         return [(each, found) for each in self.runs if (found := over_floor(each))]

@@ -10,7 +10,7 @@ from ..errors import PartitaError
 from ..evaluation.analysis import Analysis, NotApplicable, Result, declared
 from ..evaluation.population import Population
 from ..experiment.events import Analysed
-from ..experiment.executors.inline import one_thread
+from ..threads import one_thread
 from .clients import stored_clients
 from .measuring import apply_in_workers
 from .session import Session

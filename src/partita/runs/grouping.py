@@ -30,10 +30,10 @@ def group_key(run: StoredRun) -> str:
 
 def _names(firsts: Sequence[StoredRun]) -> list[str]:
     labels = [run.record.label for run in firsts]
+    described = [dict(flat(_unseeded(run.record.experiment))) for run in firsts]
     names = []
-    for run, label in zip(firsts, labels, strict=True):
-        rivals = [dict(flat(_unseeded(other.record.experiment))) for other in firsts if other.record.label == label]
-        own = dict(flat(_unseeded(run.record.experiment)))
+    for own, label in zip(described, labels, strict=True):
+        rivals = [each for each, other in zip(described, labels, strict=True) if other == label]
         keys = sorted({key for rival in rivals for key in rival.keys() | own.keys() if rival.get(key) != own.get(key)})
         settings = [f"{key.removeprefix('algorithm.')}={own.get(key, 'default')}" for key in keys]
         names.append(" ".join([label, *settings]))

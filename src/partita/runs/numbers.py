@@ -37,7 +37,7 @@ class Numbers:
     until: int
 
     def rows(self, query: str, *values: object) -> Iterator[Any]:
-        with Store.open(self.folder) as store:
+        with Store.connected(self.folder) as store:
             yield from store.stream(query, *values)
 
     def evaluated(self) -> list[int]:

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.metadata import version
 from typing import Any, Literal, get_type_hints
 
@@ -97,10 +98,16 @@ class RunRecord:
                 f"{where} holds a run in format {found}; this version of partita ({version('partita')}) reads format "
                 f"{FORMAT}. {way_out}."
             )
-        hints = get_type_hints(cls)
+        hints = _types()
         if missing := hints.keys() - values.keys():
             raise ValueError(f"its record lacks {', '.join(sorted(missing))}")
         for name, kind in hints.items():
             if not fits(values[name], kind):
                 raise ValueError(f"its record has {values[name]!r} as {name}")
         return cls(**{name: values[name] for name in hints})
+
+
+@cache
+def _types() -> dict[str, Any]:
+    """The types of a record's fields, which are looked up once for all runs that are read."""
+    return get_type_hints(RunRecord)

@@ -96,6 +96,18 @@ class Store:
 
     @classmethod
     def open(cls, folder: Path, *, write: bool = False) -> "Store":
+        """Open a run whose record can be read."""
+        store = cls.connected(folder, write=write)
+        try:
+            _ = store.record
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    @classmethod
+    def connected(cls, folder: Path, *, write: bool = False) -> "Store":
+        """Open a run without reading its record, for whoever reads it next or has read it before."""
         if not (folder / DATABASE).is_file():
             raise PartitaError(f"{folder} holds no run ({DATABASE} is missing).")
         held = lock(folder) if write else None
@@ -108,7 +120,6 @@ class Store:
         try:
             with explained(folder):
                 need_plain_tables(store.select(PROGRAMS))
-            _ = store.record
         except BaseException:
             store.close()
             raise

@@ -88,15 +88,9 @@ class StoredRun:
     ) -> dict[Variant, Summary]:
         """Scores by variant after a round, by default the last that was evaluated."""
         at = self.last if round is None else round
-        return self._summarized(self.at_last if at == self.last else self.numbers.at(at), role, newcomers)
-
-    def _summarized(self, records: Iterable[Record], role: HeldOut, newcomers: bool) -> dict[Variant, Summary]:
-        """The scores by variant of the records of one round."""
-        return {
-            variant: summarize(chosen, (record.client for record in several))
-            for variant, several in self._by_variant(records, newcomers).items()
-            if (chosen := [record for record in several if record.role == role and record.count])
-        }
+        if at != self.last:
+            return _summarized(self._by_variant(self.numbers.at(at), newcomers), role)
+        return _summarized(self._new_at_last if newcomers else self._trained_at_last, role)
 
     def _by_variant(self, records: Iterable[Record], newcomers: bool) -> dict[Variant, list[Record]]:
         """The records of clients that train, or of new ones."""
@@ -107,6 +101,14 @@ class StoredRun:
         return found
 
     @cached_property
+    def _trained_at_last(self) -> dict[Variant, list[Record]]:
+        return self._by_variant(self.at_last, newcomers=False)
+
+    @cached_property
+    def _new_at_last(self) -> dict[Variant, list[Record]]:
+        return self._by_variant(self.at_last, newcomers=True)
+
+    @cached_property
     def _newcomers(self) -> frozenset[int]:
         return frozenset(self.record.newcomers)
 
@@ -115,7 +117,7 @@ class StoredRun:
 
         They are of the variant that the method is meant to be used with, unless another is named.
         """
-        records = self._by_variant(self.at_last, newcomers=False).get(variant or self.record.variant, ())
+        records = self._trained_at_last.get(variant or self.record.variant, ())
         return {record.client: record for record in records if record.role == "test" and record.count}
 
     def scores(self, variant: Variant | None = None) -> dict[int, float]:
@@ -196,7 +198,8 @@ class StoredRun:
     def scores_by_round(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Each evaluated round with its summaries, one at a time."""
         for at, records in groupby(self.numbers.records(), key=attrgetter("round")):
-            yield str(at), {m: asdict(s) for m, s in self._summarized(records, "test", newcomers=False).items()}
+            found = _summarized(self._by_variant(records, newcomers=False), "test")
+            yield str(at), {variant: asdict(summary) for variant, summary in found.items()}
 
     def named_records(self) -> Iterator[dict[str, Any]]:
         """All records with the names of their clients, one at a time."""
@@ -228,13 +231,24 @@ class StoredRun:
 
 def read_run(folder: Path) -> StoredRun:
     """Read a run as of one moment: everything except tensors, and except metrics and traffic until they are used."""
-    with Store.open(folder) as store:
+    with Store.connected(folder) as store:
         return stored_run(store)
+
+
+def _summarized(records: Mapping[Variant, list[Record]], role: HeldOut) -> dict[Variant, Summary]:
+    """The scores of one round, by variant as its records."""
+    return {
+        variant: summarize(chosen, (record.client for record in several))
+        for variant, several in records.items()
+        if (chosen := [record for record in several if record.role == role and record.count])
+    }
 
 
 def stored_run(store: Store) -> StoredRun:
     with store.snapshot():
+        # First, since it tells the format: a run in another one may lack the tables.
+        record = store.record
         rounds, outcomes = store.rounds("run"), store.outcomes("run")
         left_out = [*store.left_out("pretrain"), *store.left_out("run")]
         numbers = Numbers(store.folder, rounds[-1][0] if rounds else 0)
-        return StoredRun(store.folder, store.record, rounds, numbers, store.analyses, left_out, outcomes)
+        return StoredRun(store.folder, record, rounds, numbers, store.analyses, left_out, outcomes)

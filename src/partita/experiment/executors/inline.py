@@ -4,9 +4,8 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import torch
-
 from ...tensors import Tensors
+from ...threads import one_thread
 from ..executor import CarryOut, Executor
 from ..jobs import ClientResult, Job
 from ..setup import Setup
@@ -29,14 +28,3 @@ class Inline:
 def inline() -> Executor:
     """Do all work in this process."""
     return Inline()
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Use one thread: the number of threads affects the order of sums, and so the last bits of a result."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -8,11 +8,12 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 from ...errors import PartitaError
+from ...threads import one_thread
 from ..executor import CarryOut, Executor
 from ..setup import Setup
 from ._cores import cores
 from ._pool import Pool, Start
-from .inline import Inline, one_thread
+from .inline import Inline
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from torch import Tensor
 from ...errors import PartitaError
 from ...extras import optional
 from ...tensors import Tensors
+from ...threads import one_thread
 from ..executor import CarryOut, Executor
 from ..jobs import ClientResult, Job
 from ..memory import keep_freed_memory
@@ -29,7 +30,6 @@ from ._cores import cores
 from ._pool import ATTEMPTS, Queue
 from ._transport import Message, copied, pack
 from ._worker import Failure, answer_to, pack_setup, results_in, unpack_setup
-from .inline import one_thread
 
 PATIENCE = 120.0
 """Seconds in which at least one worker must be ready, where none is at work."""

@@ -75,7 +75,7 @@ def test_a_personal_part_of_nothing_or_everything_is_warned_of(algorithm: Algori
         (lambda: fedprox(mu=0), r"mu = 0 is fedavg\. Set mu > 0"),
         (lambda: fedprox(mu=0, on=fedper()), r"mu = 0 is fedper\. Set mu > 0"),
         (lambda: ditto(strength=0), r"strength = 0 is local training\. Set strength > 0"),
-        (lambda: fedamp(strength=0), r"strength = 0 is local training\. Set it above 0"),
+        (lambda: fedamp(strength=0), r"strength = 0 is local training\. Set strength > 0"),
         (lambda: per_fedavg(alpha=0), r"alpha = 0 is FedAvg"),
         (lambda: apfl(alpha=0, adaptive=False), r"alpha = 0 uses the FedAvg model\. Set alpha > 0"),
     ],
@@ -99,7 +99,7 @@ def test_fedamp_with_too_much_attention_is_warned_of() -> None:
 
 
 def test_fedbn_needs_a_norm_layer() -> None:
-    with pytest.raises(PartitaError, match=r"'norm' matches no tensor.*layer1\.weight.*declare a group"):
+    with pytest.raises(PartitaError, match=r"'norm' matches no tensor.*layer1\.weight.*name a group"):
         run(fedbn())
 
 

@@ -66,7 +66,7 @@ class Samples:
     ) -> None:
         """With a `layout`, all are made ready together, at the first use, with images in that layout."""
         if len(inputs) != len(targets):
-            raise ValueError(f"{len(inputs)} inputs, but {len(targets)} targets")
+            raise ValueError(f"{len(inputs)} inputs, but {len(targets)} targets. They must be of the same length.")
         self._inputs, self._targets, self._indices = inputs, targets, indices
         self._preparation, self._numbers, self._layout = preparation, numbers, layout
 

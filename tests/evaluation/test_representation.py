@@ -261,7 +261,7 @@ def test_alignment_of_what_does_not_vary_is_undefined(dtype: torch.dtype) -> Non
 @pytest.mark.parametrize("count", [0, 1])
 def test_alignment_needs_several_samples(count: int) -> None:
     task = Task(small_network())
-    with pytest.raises(PartitaError, match=f"A probe of {count} samples"):
+    with pytest.raises(PartitaError, match=f"The probe has {count} samples?, but needs"):
         layer_cka(task, [task.weights] * 2, role(2, "train").take(slice(0, count)))
 
 

@@ -76,7 +76,7 @@ def test_what_settings_mean(text: Any, value: Sampler) -> None:
         ("nan", "participation of nan"),
         ("some", "Unknown participation 'some'.*poisson:RATE"),
         ("all:3", "Unknown participation 'all:3'. Did you mean 'all'"),
-        ("number:0", "participation of 0 clients: it must be at least 1"),
+        ("number:0", "participation is 'number:0', but must be of at least 1 client"),
         ("number:2.5", "Unknown participation 'number:2.5'"),
         ("number", "Unknown participation 'number'"),
         ("poisson:0", "rate of 0.0: it must be above 0 and at most 1"),

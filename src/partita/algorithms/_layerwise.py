@@ -79,7 +79,8 @@ def official_factors(middle: float | tuple[float, ...], head: float) -> Factors:
         multipliers = (middle,) * between if isinstance(middle, float | int) else middle
         if len(multipliers) != between:
             raise PartitaError(
-                f"middle_rate has {len(multipliers)} rates for {between} middle layers. Give one for each, or one for all."
+                f"middle_rate has {len(multipliers)} rates for {between} middle layers. Give one for each, or one for "
+                "all."
             )
         for position, names in enumerate(network.children):
             members = [name for name in gradients if network_name(name) in names]

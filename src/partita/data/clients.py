@@ -106,7 +106,10 @@ def _pool(
     if isinstance(inputs, list):
         return text_pool(name, inputs, targets, kind=kind, characters=text == "characters", classes=classes)
     if targets is None:
-        raise PartitaError(f"{name}: there are inputs, but no targets. Only texts can do without.")
+        raise PartitaError(
+            f"{name}: there are inputs, but no targets. Give targets; only texts can do without, to predict the next "
+            "word."
+        )
     return pool(name, inputs, targets, kind=kind, classes=classes)
 
 
@@ -115,7 +118,7 @@ def _pool(
 
 def _by_client(data: Mapping[Any, Any], name: str, kind: Problem, classes: int | None, indices: bool) -> _Table:
     if not data:
-        raise PartitaError(f"{name}: there are no clients.")
+        raise PartitaError(f"{name}: there are no clients. Give at least one.")
     blocks: list[tuple[str, Inputs, Array | None]] = []
     clients: dict[str, dict[Role, Rows]] = {}
     count = 0
@@ -236,7 +239,7 @@ def _by_row(data: Any, targets: Any, clients: Any, name: str, indices: bool) -> 
         inputs, labels, ids = columns_of(data, targets, clients, name)
     elif isinstance(data, Dataset):
         if targets is not None:
-            raise PartitaError(f"{name}: a dataset holds its targets. Leave the others away.")
+            raise PartitaError(f"{name}: a torch dataset has its own targets. Omit the argument targets.")
         found, labels = read_dataset(data, name)
         inputs, ids = _as_numbers(found, indices), clients
     else:
@@ -270,7 +273,9 @@ def _inputs(values: Any, where: str, indices: bool) -> Inputs:
 def _rows(values: Any, where: str, what: str) -> Array:
     found = array_of(values, f"{where}: the {what}")
     if found.ndim == 0:
-        raise PartitaError(f"{where}: the {what} are a single {type(values).__name__}. Give a row for each sample.")
+        raise PartitaError(
+            f"{where}: the {what} are a single value of type {type(values).__name__}. Give a row for each sample."
+        )
     return found
 
 
@@ -288,4 +293,6 @@ def _identifiers(ids: Any, name: str) -> Array:
 
 def _refuse_more(name: str, targets: object, clients: object) -> None:
     if targets is not None or clients is not None:
-        raise PartitaError(f"{name}: data that are given by client have targets and clients. Leave the others away.")
+        raise PartitaError(
+            f"{name}: data given by client have their own targets and clients. Omit the arguments targets and clients."
+        )

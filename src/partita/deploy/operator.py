@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ..errors import PartitaError, unknown
+from ..errors import PartitaError, in_one_line, unknown
 from ..extras import optional
 from .superlink import SuperLink
 
@@ -54,7 +54,7 @@ class Operator:
             ) from None
         except (OSError, ValueError, KeyError) as problem:
             raise PartitaError(
-                f"{path} must say superlink = 'HOST:PORT' and certificate = 'FILE' ({problem!r})."
+                f"{path} must say superlink = 'HOST:PORT' and certificate = 'FILE' ({in_one_line(problem)})."
             ) from problem
         return SuperLink(address, self.folder / certificate)
 

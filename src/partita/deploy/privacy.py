@@ -39,7 +39,7 @@ class Privacy:
     def __post_init__(self) -> None:
         check_fields(self)
         if self.delta >= 1:
-            raise PartitaError(f"delta is {self.delta:g}: it must be below 1.")
+            raise PartitaError(f"delta is {self.delta:g}, but must be below 1.")
 
     def spent(self, releases: int) -> float:
         """The epsilon of so many releases."""

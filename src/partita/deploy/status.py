@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..errors import PartitaError
+from ..errors import PartitaError, in_one_line
 from ..runs.database import DATABASE
 from ..runs.stored import StoredRun, read_run
 from . import DEPLOYMENT
@@ -133,7 +133,7 @@ def _planned(folder: Path) -> tuple[list[str], int, str]:
             "partita federate server and partita federate up."
         ) from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
-        raise PartitaError(f"Cannot read the plan in {path}: {problem!r}.") from problem
+        raise PartitaError(f"Cannot read the plan in {path}: {in_one_line(problem)}.") from problem
 
 
 def _state(run: StoredRun | None, found: "_Reading") -> str:

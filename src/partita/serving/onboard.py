@@ -73,7 +73,7 @@ def onboard(
     if name in run.clients:
         raise PartitaError(f"{run.folder} has a client called {name!r} already. Choose another name.")
     if not 0 <= validation < 1:
-        raise PartitaError(f"A share of {validation} for validation: it must be at least 0 and below 1.")
+        raise PartitaError(f"validation is {validation}, but must be at least 0 and below 1.")
     settings = settings or Onboarding()
     classes, samples = _samples(run, asked)
     facts, task = _network(run, len(classes))

@@ -37,8 +37,8 @@ ENVIRONMENT = {
     **{"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"},
     **{"RAY_task_events_report_interval_ms": "0", "RAY_enable_metrics_collection": "0"},
 }
-"""Unless the user says otherwise: who connects needs a token, nothing is reported, unused GPUs cause no warning, and
-nobody keeps a record of each call."""
+"""Unless the user says otherwise: clients of the cluster need a token, nothing is reported, unused GPUs cause no
+warning, and calls are not recorded."""
 AHEAD = 2
 """Orders that a worker has at a time: the next is there when one is done."""
 TOGETHER = 1 << 20
@@ -58,9 +58,9 @@ class Ray:
 
     def __post_init__(self) -> None:
         if self.address is not None and not (isinstance(self.address, str) and self.address):
-            raise PartitaError(f"{self.address!r} is no address of a Ray cluster. Write 'ray:HOST:PORT' or 'ray'.")
+            raise PartitaError(f"{self.address!r} is not the address of a Ray cluster. Write 'ray:HOST:PORT' or 'ray'.")
         if self.workers is not None and not (isinstance(self.workers, int) and self.workers >= 1):
-            raise PartitaError(f"{self.workers} workers: it must be a number of at least 1.")
+            raise PartitaError(f"workers is {self.workers}, but must be a whole number of at least 1.")
 
     @contextmanager
     def open(self, setup: Setup) -> Iterator[CarryOut]:

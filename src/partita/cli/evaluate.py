@@ -10,7 +10,7 @@ import typer
 
 from .. import registry
 from . import terminal
-from .groups import Made, for_each_run, holds_several, name_passed_over
+from .groups import Made, for_each_run, holds_several, name_skipped
 from .options import AsJson, Folder, Trust, use_one_thread
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def evaluate(
     """Analyse the models of a finished run. The results are kept in the run and shown in its report.
 
     `partita list analyses` says what each analysis computes. For a folder that holds several runs, the command shows
-    each method's means over its seeds with intervals, and names the runs that it passed over.
+    each method's means over its seeds with intervals, and names the runs that it skips.
 
     Examples:
 
@@ -111,7 +111,7 @@ def _print_groups(analyses: "Sequence[Analysis]", made: Made) -> None:
             elif any(analysis.name in each["analyses"] for each in several):
                 terminal.say(f"{analysis.title}: has no mean over seeds. The report shows it.")
         _name_left_out({key: reason for each in several for key, reason in each["left_out"].items()})
-    name_passed_over(made.passed_over)
+    name_skipped(made.skipped)
 
 
 def _name_left_out(left_out: Mapping[str, str]) -> None:

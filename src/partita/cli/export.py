@@ -8,7 +8,7 @@ import typer
 
 from ..errors import PartitaError
 from . import terminal
-from .groups import holds_several, name_passed_over
+from .groups import holds_several, name_skipped
 from .options import Folder, Trust, use_one_thread
 
 
@@ -82,7 +82,7 @@ def export(
 
         gathered = gather([run])
         written += export_csv(gathered.runs, folder, several=several)
-        name_passed_over(gathered.passed_over)
+        name_skipped(gathered.skipped)
     if manifest is not None:
         from ..runs.export import export_manifest
 

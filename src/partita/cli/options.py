@@ -92,7 +92,7 @@ def executor_text(on: str | None, workers: int | None) -> str | None:
 def loading() -> Iterator[None]:
     """Import what a command needs without collecting garbage, which finds none and takes a sixth of the time.
 
-    Later collections pass over what was loaded: it stays for as long as the process.
+    Later collections skip what was loaded: it stays for as long as the process.
     """
     gc.disable()
     try:

@@ -9,7 +9,7 @@ import typer
 from ..errors import PartitaError
 from ..report import REPORT
 from . import terminal
-from .groups import name_passed_over
+from .groups import name_skipped
 
 
 def report(
@@ -38,7 +38,7 @@ def report(
     place = output or (found[0] if len(found) == 1 else one or Path()) / REPORT
     shown = study(found)
     terminal.tell(f"Report: {write_study(shown, place)}")
-    name_passed_over(shown.passed_over)
+    name_skipped(shown.skipped)
 
 
 def try_report(folders: Sequence[Path], path: Path, *, tell: bool = True) -> None:

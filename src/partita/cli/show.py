@@ -31,7 +31,7 @@ def show(
     """Show a run: its experiment, progress and scores, and the gains of clients over the baselines.
 
     For a folder of several runs, it shows each method with means and intervals over its seeds, and names the runs
-    that are passed over.
+    that it skips.
 
     Examples:
 

@@ -88,7 +88,7 @@ def _name(setting: object) -> str:
 
 
 def _notes(study: Study) -> list[Html]:
-    notes = [*study.notes, *map(str, study.passed_over), *_sampled(study)]
+    notes = [*study.notes, *map(str, study.skipped), *_sampled(study)]
     return [tag("ul", join(tag("li", note) for note in notes), class_="notes")] if notes else []
 
 

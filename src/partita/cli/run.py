@@ -106,7 +106,9 @@ def run(
     partita run algorithm=flayer algorithm.on=fedper data.split.clients=30 data.split.alpha=0.5 --no-save
     """
     if not save and seeds != 1:
-        raise PartitaError(f"--no-save keeps nothing, and --seeds {seeds} compares runs that are kept. Leave one away.")
+        raise PartitaError(
+            f"--no-save keeps nothing, and --seeds {seeds} compares runs that are kept. Omit one of them."
+        )
     file, changes = file_and_changes(experiment, overrides)
     options = {"algorithm": algorithm, "model": model, "data": data, "rounds": rounds, "seed": seed}
     given = [*(f"{key}={value}" for key, value in options.items() if value is not None), *changes]

@@ -91,7 +91,10 @@ def benefit(hash: str, store: PersonalStore, site: str, data: Federation) -> Ben
 def _model(store: PersonalStore, hash: str) -> Model:
     model = store.model(hash)
     if model is None:
-        raise PartitaError(f"No model of the plan {hash[:12]} was evaluated at this site yet.")
+        raise PartitaError(
+            f"No model of the plan {hash[:12]} was evaluated at this site yet. A plan is evaluated after its last "
+            "round at the latest."
+        )
     return model
 
 

@@ -71,7 +71,9 @@ def need_key(path: Path) -> None:
         reason = str(problem.strerror)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         reason = "no private key, or one with a password"
-    raise PartitaError(f"{path} is no key of a site ({reason}). Make one with: ssh-keygen -t ecdsa -b 384 -N '' -f KEY")
+    raise PartitaError(
+        f"{path} is not the key of a site ({reason}). Make one with: ssh-keygen -t ecdsa -b 384 -N '' -f KEY"
+    )
 
 
 def fingerprint(public_key: bytes) -> str:

@@ -85,7 +85,7 @@ class Awaited:
     connection: str = ""
     """Of its SuperNode, to which the order was brought last: when it began."""
     missing: float | None = None
-    """Since when there is nobody."""
+    """Since when no SuperNode of the site is connected."""
     again: float | None = None
     """When to bring the order again."""
 
@@ -156,7 +156,7 @@ def body_of(message: Message) -> bytes:
     if isinstance(body, Array):
         return bytes(body.data)
     if not isinstance(body, bytes):
-        raise PartitaError("it is no message of Partita")
+        raise PartitaError("it is not a message of Partita")
     return body
 
 

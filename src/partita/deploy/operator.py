@@ -49,7 +49,7 @@ class Operator:
             address, certificate = str(found["superlink"]), str(found["certificate"])
         except FileNotFoundError:
             raise PartitaError(
-                f"{self.folder} is no folder of a federation: it has no {FEDERATION}. Make one with: "
+                f"{self.folder} is not the folder of a federation: it has no {FEDERATION}. Make one with: "
                 "partita federate init"
             ) from None
         except (OSError, ValueError, KeyError) as problem:

@@ -110,7 +110,7 @@ class Plan:
             _ = plan.text, fingerprints(plan.experiment)
         except (KeyError, TypeError, ValueError) as problem:
             raise PartitaError(
-                f"This is no plan of a federation ({in_one_line(problem)}). Make one with: partita federate plan"
+                f"This is not a plan of a federation ({in_one_line(problem)}). Make one with: partita federate plan"
             ) from problem
         _need_names(plan.sites)
         return plan
@@ -125,7 +125,10 @@ class Plan:
         self.data.need(data)
         made = rebuild(self.experiment, Experiment(fedavg(), mlp, data))
         if changed := differences(self.experiment, _settings(made)):
-            raise PartitaError(f"The packages installed here differ from those of the plan: {'; '.join(changed)}.")
+            raise PartitaError(
+                f"The packages installed here differ from those of the plan: {'; '.join(changed)}. Install the same, "
+                "or make a new plan."
+            )
         _refuse(made)
         return made
 

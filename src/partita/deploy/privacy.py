@@ -42,12 +42,12 @@ class Privacy:
             raise PartitaError(f"delta is {self.delta:g}, but must be below 1.")
 
     def spent(self, releases: int) -> float:
-        """The epsilon of so many releases."""
+        """The epsilon of a number of releases."""
         rho = 2 * releases / self.noise**2
         return rho + 2 * math.sqrt(rho * math.log(1 / self.delta))
 
     def need_budget(self, releases: int) -> None:
-        """Refuse a release after so many others that would exceed the budget."""
+        """Refuse a release that would exceed the budget, after a number of others."""
         if (after := self.spent(releases + 1)) > self.epsilon:
             raise PartitaError(
                 f"The privacy budget of this site is spent: after {releases} releases one more would make epsilon "

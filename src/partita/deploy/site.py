@@ -115,12 +115,14 @@ class Site:
             self._need_secure(plan, order)
             self._secure.need_keys(order)
         elif len(bare) < len(order.received):
-            raise PartitaError("An order with parts of a secure sum, which this plan or order has none of.")
+            raise PartitaError("The order has parts of a secure sum, and the plan or the kind of order has none.")
         secured, order = order, replace(order, received=bare)
         if order.kind != "evaluate":
             self._gate.need_round(order.taking_part)
             if not order.kept <= order.round < setup.stage.rounds:
-                raise PartitaError(f"An order for round {order.round + 1} after round {order.kept} was accepted.")
+                raise PartitaError(
+                    f"The order is for round {order.round + 1}, and round {order.kept} was accepted last."
+                )
             self._store.settle(order.plan, order.kept)
         self._need_received(order, setup, number)
         leaving = self._gate.leaving
@@ -153,9 +155,9 @@ class Site:
         return reply
 
     def _need_secure(self, plan: Plan, order: Order) -> None:
-        """What a site that hides in a sum insists on."""
+        """What a site requires before it takes part in a secure sum."""
         if not plan.secure:
-            raise PartitaError("An order for a secure sum, and the plan is not secure.")
+            raise PartitaError("The order is for a secure sum, and the plan is not secure.")
         self._gate.need_round(order.taking_part)
 
     def _need_received(self, order: Order, setup: Setup, number: int) -> None:

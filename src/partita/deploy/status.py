@@ -16,7 +16,7 @@ from . import DEPLOYMENT
 from .journal import journal_of
 
 LATE = 2.0
-"""A site is late when it takes so many times as long as replies to orders of the kind usually do."""
+"""A site is late when it takes this many times as long as replies to such orders usually do."""
 MOST_REFUSALS = 100
 Time = datetime.datetime
 
@@ -47,7 +47,7 @@ class SiteStatus:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A reply that was left out, or did not come."""
+    """A reply that was left out, or did not arrive."""
 
     time: str
     round: int

@@ -123,7 +123,7 @@ def _watching(parent: int, alone: Callable[[], None], command: Callable[[], obje
 
 
 def _ask_to_end() -> None:
-    """A SuperNode takes its leave of the SuperLink."""
+    """A SuperNode disconnects from the SuperLink."""
     os.kill(os.getpid(), signal.SIGTERM)
 
 

@@ -38,7 +38,7 @@ def scores_of(runs: Sequence[StoredRun]) -> dict[str, Scores]:
     """
     for run in runs:
         if not run.finished:
-            raise PartitaError(f"{run.folder} is not finished. Continue it: partita resume {run.folder}")
+            raise PartitaError(f"{run.folder} is not finished. Continue it with: partita resume {run.folder}")
     if len(metrics := {run.record.metric for run in runs}) > 1:
         raise PartitaError(f"Runs of different metrics cannot be compared: {', '.join(sorted(metrics))}.")
     return {name: pooled(group) for name, group in grouped(runs).items()}

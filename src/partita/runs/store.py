@@ -97,7 +97,7 @@ class Store:
     @classmethod
     def open(cls, folder: Path, *, write: bool = False) -> "Store":
         if not (folder / DATABASE).is_file():
-            raise PartitaError(f"{folder} holds no run ({DATABASE} is missing).")
+            raise PartitaError(f"{folder} holds no run ({DATABASE} is missing). List your runs with: partita runs")
         held = lock(folder) if write else None
         try:
             store = cls(folder, connect(folder, write=write), held)

@@ -145,7 +145,7 @@ def _successors(run: LoadedRun, asked: Questions) -> Samples:
 
 
 def _network(run: LoadedRun, classes: int) -> tuple[dict[str, Any], Task]:
-    """The network of a client with so many classes."""
+    """The network of a client, by its number of classes."""
     facts = run.facts(0)
     if "classes" in facts and run.experiment.data.kind == "classification":
         facts["classes"] = classes
@@ -192,7 +192,7 @@ def _score(run: LoadedRun, model: ClientModel, models: ClientModels, asked: Ques
     if kind == "next_word":
         samples = _successors(run, asked)
     elif asked.answers is None:
-        raise PartitaError(f"{asked.where} has no labels.")
+        raise PartitaError(f"{asked.where} has no labels. Give one for each row.")
     elif kind == "regression":
         samples = Samples(run.inputs(asked.inputs), _numbers(asked))
     else:

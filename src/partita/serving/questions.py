@@ -71,7 +71,7 @@ def questions_of(inputs: Any, answers: Any = None, where: str = "The data") -> Q
         return Questions(values, names, where=where)
     told = [str(each) for each in array_of(answers, where).tolist()]
     if len(told) != len(names):
-        raise PartitaError(f"{where}: {len(names)} inputs, but {len(told)} labels. Give one for each.")
+        raise PartitaError(f"{where}: {len(names)} inputs, but {len(told)} labels. They must be of the same length.")
     return Questions(values, names, told, where)
 
 
@@ -82,7 +82,7 @@ def _archive(path: Path) -> Questions:
     answers = arrays.get("y")
     if answers is not None and (answers.ndim != 1 or len(answers) != len(arrays["x"])):
         raise PartitaError(
-            f"{path}: y has shape {answers.shape}, but x has {len(arrays['x'])} rows. Give one for each."
+            f"{path}: y has shape {answers.shape}, but x has {len(arrays['x'])} rows. Give one label for each row."
         )
     return _numbered(arrays["x"], answers)
 

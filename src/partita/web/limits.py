@@ -43,7 +43,7 @@ class Limits:
 
 
 class Rate:
-    """How often each address may ask: so many times a second, and as many at once after a pause."""
+    """How often each address may ask: `per_second` times a second, and as many at once after a pause."""
 
     def __init__(self, per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate, self._clock = per_second, clock
@@ -135,7 +135,7 @@ class Gate:
             if not await asyncio.wait_for(read(), self._limits.seconds):
                 return too_large
         except asyncio.TimeoutError:
-            return 408, f"The body did not come within {self._limits.seconds:g} seconds.", {"connection": "close"}
+            return 408, f"The body did not arrive within {self._limits.seconds:g} seconds.", {"connection": "close"}
         return b"".join(parts)
 
 

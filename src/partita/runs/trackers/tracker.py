@@ -31,7 +31,7 @@ class Tracker:
     log: Callable[[Mapping[str, float], int], None]
     """Numbers by name, after so many rounds."""
     close: Callable[[str], None]
-    """Told the status: done, interrupted, or failed and why."""
+    """Receives the status: done, interrupted, or failed with the reason."""
 
 
 def flat(settings: Mapping[str, Any], above: str = "") -> dict[str, object]:

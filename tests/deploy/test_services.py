@@ -60,7 +60,9 @@ def test_whose_certificate_it_is(tmp_path: Path) -> None:
     with listening_with(own) as port:
         need_trusted(f"127.0.0.1:{port}", own / AUTHORITY)
         need_trusted(f"localhost:{port}", own / AUTHORITY)
-        with pytest.raises(PartitaError, match=rf"certificate of the SuperLink at 127.0.0.1:{port} does not fit .* Ask its operator"):
+        with pytest.raises(
+            PartitaError, match=rf"certificate of the SuperLink at 127.0.0.1:{port} does not fit .* Ask its operator"
+        ):
             need_trusted(f"127.0.0.1:{port}", other / AUTHORITY)
     # One that is not there yet may come.
     need_trusted(f"127.0.0.1:{free_port()}", own / AUTHORITY)

@@ -21,8 +21,8 @@ def weights_of_sum(algorithm: Algorithm) -> Weights:
         )
     if server.rule.weights == "uploaded" or algorithm.weight:
         raise PartitaError(
-            f"{algorithm.label} weighs updates by what sites send, so that its sum cannot be computed securely. Choose a method that weighs by "
-            "numbers of samples, such as fedavg, fedper or fedrep."
+            f"{algorithm.label} weighs updates by what sites send, so that its sum cannot be computed securely. Choose "
+            "a method that weighs by numbers of samples, such as fedavg, fedper or fedrep."
         )
     return server.rule.weights
 

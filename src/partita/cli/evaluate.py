@@ -28,15 +28,27 @@ def evaluate(
         ),
     ] = None,
     clients: Annotated[
-        int | None, typer.Option(help="Clients to analyse at most; of more, a fixed sample.", min=1)
+        int | None,
+        typer.Option(
+            help="The largest number of clients to analyse; of more, a fixed sample. By default 50 or 100, as the "
+            "analysis says.",
+            min=1,
+        ),
     ] = None,
     epochs: Annotated[
-        int | None, typer.Option(help="Epochs of fine-tuning; by default the method's, or 5.", min=1)
+        int | None, typer.Option(help="The number of epochs of fine-tuning; by default the method's, or 5.", min=1)
     ] = None,
     lr: Annotated[
-        float | None, typer.Option(help="Learning rate of fine-tuning; by default the method's, or 0.001.")
+        float | None, typer.Option(help="The learning rate of fine-tuning; by default the method's, or 0.001.")
     ] = None,
-    samples: Annotated[int | None, typer.Option(help="Test samples on which all clients are compared.", min=1)] = None,
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            help="The number of test samples on which all clients are compared; by default 200 to 2000, as the "
+            "analysis says.",
+            min=1,
+        ),
+    ] = None,
     trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:

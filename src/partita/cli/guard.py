@@ -15,11 +15,15 @@ def guard(
     run: Folder,
     global_run: Annotated[
         Path | None,
-        typer.Option("--global", help="A run with a global model; by default this run itself or its baseline."),
+        typer.Option(
+            "--global", metavar="RUN", help="A run with a global model; by default this run itself or its baseline."
+        ),
     ] = None,
     prior: Annotated[
         float | None,
-        typer.Option(help="With this many validation samples, a client's own loss counts as much as that of all."),
+        typer.Option(
+            help="With this many validation samples, a client's own loss counts as much as that of all; by default 4."
+        ),
     ] = None,
     trust: Trust = False,
     as_json: AsJson = False,

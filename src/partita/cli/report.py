@@ -16,7 +16,9 @@ def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Runs, or folders that hold runs.")],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="The file; by default report.html in the folder that was given."),
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="The file; by default report.html in the folder that was given."
+        ),
     ] = None,
 ) -> None:
     """Write one HTML file about runs: results, baselines, curves, clients, cost and provenance.

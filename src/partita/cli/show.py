@@ -24,7 +24,10 @@ def show(
     run: Folder,
     oracle: Annotated[bool, typer.Option("--oracle", help="Also show the round that is best on test data.")] = False,
     target: Annotated[
-        float | None, typer.Option(help="Also show the rounds, time and bytes to this test score.")
+        float | None,
+        typer.Option(
+            metavar="SCORE", help="Also show the rounds, time and bytes until this test score, as in --target 0.9"
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -68,7 +71,7 @@ def show(
 
 
 def list_runs(
-    folder: Annotated[Path, typer.Argument(help="The folder that holds the runs.")] = Path("runs"),
+    folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="The folder that holds the runs.")] = Path("runs"),
     as_json: AsJson = False,
 ) -> None:
     """List the runs in a folder, with their progress and scores.
@@ -112,7 +115,9 @@ class Form(str, Enum):
 
 def compare(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Runs, or folders that hold runs.")],
-    baseline: Annotated[str | None, typer.Option(help="The method to compare with; by default the first.")] = None,
+    baseline: Annotated[
+        str | None, typer.Option(metavar="METHOD", help="The method to compare with; by default the first.")
+    ] = None,
     form: Annotated[Form, typer.Option(help="How to write the table.")] = Form.terminal,
 ) -> None:
     """Compare runs, paired over clients and seeds: differences with intervals, corrected tests, wins and losses.

@@ -101,5 +101,7 @@ def _attribute(module: str, attribute: str) -> Callable[..., Any]:
         # Code of others: importing it may end in anything.
         raise PartitaError(f"Cannot load {attribute!r} of {module!r}: {in_one_line(error)}.") from error
     if not callable(found):
-        raise PartitaError(f"{module}:{attribute} is a {type(found).__name__}, not a function.")
+        raise PartitaError(
+            f"{module}:{attribute} is a {type(found).__name__}, not a function. Name a function or a class."
+        )
     return found

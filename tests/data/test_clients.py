@@ -370,7 +370,8 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "texts and numbers": (
         lambda: from_clients(changed(ben=(["a"] * 12, B))),
-        "data, client ben: the array of inputs is of texts, but data, client anna: the array of inputs is of numbers",
+        "data, client ben: the array of inputs is of texts, but data, client anna: the array of inputs is of "
+        "numbers. Give",
     ),
     "targets of some": (
         lambda: from_clients({"anna": (["a", "b"], [0, 1]), "ben": ["c", "d"]}),

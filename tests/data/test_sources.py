@@ -786,7 +786,7 @@ def test_bad_tables_are_refused(tmp_path: Path, name: str, content: bytes, messa
 def test_a_missing_table_is_named(tmp_path: Path) -> None:
     with pytest.raises(PartitaError, match=r"There is no file .*none\.csv"):
         csv_text(path=str(tmp_path / "none.csv"))
-    with pytest.raises(PartitaError, match="at least one of text_columns"):
+    with pytest.raises(PartitaError, match="text_columns is empty"):
         csv_text(path=str(tmp_path / "none.csv"), text_columns=())
 
 

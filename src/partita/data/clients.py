@@ -213,7 +213,7 @@ def _joined(blocks: list[tuple[str, Inputs]]) -> Inputs:
     texts = [(where, inputs) for where, inputs in blocks if isinstance(inputs, list)]
     arrays = [(where, inputs) for where, inputs in blocks if not isinstance(inputs, list)]
     if texts and arrays:
-        raise PartitaError(f"{texts[0][0]} is of texts, but {arrays[0][0]} is of numbers.")
+        raise PartitaError(f"{texts[0][0]} is of texts, but {arrays[0][0]} is of numbers. Give all clients the same.")
     return [each for _, inputs in texts for each in inputs] if texts else stack(arrays)
 
 
@@ -221,7 +221,7 @@ def _joined_targets(blocks: list[tuple[str, Array | None]]) -> Array | None:
     known = [(where, targets) for where, targets in blocks if targets is not None]
     if known and len(known) < len(blocks):
         lacking = next(where for where, targets in blocks if targets is None)
-        raise PartitaError(f"{lacking} is missing, unlike {known[0][0]}.")
+        raise PartitaError(f"{lacking} is missing, unlike {known[0][0]}. Give it for all clients or for none.")
     return stack(known) if known else None
 
 

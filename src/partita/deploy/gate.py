@@ -114,7 +114,7 @@ class Contract:
         if plan.schema != self.schema:
             raise PartitaError(
                 f"The plan is for data of the schema {plan.schema or '(none)'!r}, and the contract of this site says "
-                f"{self.schema or '(none)'!r}."
+                f"{self.schema or '(none)'!r}. Make the plan with the schema of the sites' contracts (--schema)."
             )
 
 
@@ -156,7 +156,9 @@ class Gate:
         if self.policy.secure and not plan.secure:
             raise PartitaError("This site takes part only in secure sums. Make the plan with --secure.")
         if not self.policy.allows(plan) and plan.hash not in self.approved:
-            raise PartitaError(f"The plan {plan.hash[:12]} is not approved at this site (partita node approve).")
+            raise PartitaError(
+                f"The plan {plan.hash[:12]} is not approved at this site. Approve it with: partita node approve"
+            )
 
     def need_round(self, taking_part: int) -> None:
         if taking_part < self.policy.least_sites:

@@ -61,7 +61,10 @@ class Privacy:
         """
         if update.mask or update.weight is not None:
             what = "a mask" if update.mask else "a weight"
-            raise PartitaError(f"This site releases updates with noise, and {what} made from its data cannot have any.")
+            raise PartitaError(
+                f"This site releases updates with noise, and {what} made from its data cannot have any. Choose a "
+                "method that uploads weights alone."
+            )
         if held := update.values.keys() & set(statistics):
             raise PartitaError(
                 f"This site releases updates with noise, and running statistics ({min(held)}) cannot have any. "

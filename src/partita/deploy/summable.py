@@ -30,12 +30,17 @@ def weights_of_sum(algorithm: Algorithm) -> Weights:
 def whole_numbers(update: Update, before: Tensors, weights: Weights, sites: int) -> Tensors:
     """The weighted change as whole numbers, small enough that the sum over `sites` fits into 64 bits."""
     if update.mask:
-        raise PartitaError("An update that sends a part of its entries cannot be summed securely.")
+        raise PartitaError(
+            "An update that sends a part of its entries cannot be summed securely. Choose a method that sends all of "
+            "them."
+        )
     found, most = {}, 2.0**62 / sites
     for name, tensor in update.values.items():
         change = (tensor.double() - before[name].double()) * weight_of(update, weights) * SCALE
         if not bool((change.abs() < most).all()):
-            raise PartitaError(f"The change of {name} is too large for a secure sum.")
+            raise PartitaError(
+                f"The change of {name} is too large for a secure sum. Lower the learning rate, or clip the gradient."
+            )
         found[name] = change.round().to(torch.int64)
     return found
 

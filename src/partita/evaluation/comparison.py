@@ -146,7 +146,10 @@ def _check(
             raise PartitaError(f"The method {name!r} has no scores.")
         for (seed, client), value in each.items():
             if not np.isfinite(value):
-                raise PartitaError(f"The score of {name!r} is {value} for client {name_of(client)} and seed {seed}.")
+                raise PartitaError(
+                    f"The score of {name!r} is {value} for client {name_of(client)} and seed {seed}, but must be "
+                    "finite."
+                )
 
 
 def _common(scores: Mapping[str, Scores], name: str, baseline: str, name_of: Callable[[int], str]) -> list[Pair]:

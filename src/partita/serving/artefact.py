@@ -19,6 +19,7 @@ from ..evaluation.prediction.model import About, Answering, ClientModel, class_n
 from ..experiment.settings.flat import PYTHON
 from ..experiment.settings.settings import convert, named
 from ..experiment.tasks import Factory
+from ..formatting import amount
 from ..parsing import parse_json
 from ..randomness import Moment
 from ..registry import Trusted
@@ -64,7 +65,11 @@ class Artefact:
         for found, entry in known.items():
             if entry["number"] == name:
                 return found
-        raise PartitaError(f"{self.folder} has no client with the number {name}.")
+        numbers = [entry["number"] for entry in known.values()]
+        raise PartitaError(
+            f"{self.folder} has no client with the number {name}: the numbers of its {amount(len(numbers), 'client')} "
+            f"are from {min(numbers)} to {max(numbers)}."
+        )
 
     def entry(self, client: str | int) -> Mapping[str, Any]:
         """What the card says of a client."""

@@ -129,7 +129,9 @@ def _table(path: Path, label_column: str) -> Questions:
 
 def _pictures(path: Path, inputs: Inputs) -> Questions:
     if inputs.type == "indices" or len(inputs.shape) != 3 or inputs.shape[0] not in (1, 3):
-        raise PartitaError(f"{path} holds pictures, but the model takes {inputs}.")
+        raise PartitaError(
+            f"{path} holds pictures, but the model takes {inputs}. Give them in a file of arrays or a table."
+        )
     files = [path] if path.is_file() else sorted(each for each in path.rglob("*") if each.suffix.lower() in PICTURES)
     if not files:
         raise PartitaError(f"{path} holds no pictures ({', '.join(PICTURES)}).")

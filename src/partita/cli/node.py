@@ -196,7 +196,7 @@ def restore(
     with site.store() as store, closing(AuditLog(site.log)) as log:
         held = store.restore(hash, round)
         log.add("restored", plan=hash, round=round, held=held)
-    what = f"the state of round {held}" if held else "no state: the personal part starts anew"
+    what = f"the state of round {held}" if held else "no state: the personal part starts again from its initial values"
     terminal.tell(f"{site.settings.name} continues from round {round} of {hash[:12]} with {what}.")
 
 

@@ -145,6 +145,6 @@ def print_kept(kept: "StoredRun", beside: "NamedBaselines", as_json: bool) -> No
         write_json(kept, sys.stdout, {"gains": [gain_as_dict(gain, kept.record) for gain in gains]})
         print()
         return
-    # Its notes were told when it began.
+    # Its notes were printed when it began.
     print_run(kept, notes=False)
     print_gains(kept, gains, beside)

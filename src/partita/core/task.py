@@ -210,7 +210,7 @@ def _copy(module: nn.Module) -> nn.Module:
                 "pass through the module's parameters, so the hook would never be called. Register a hook on the "
                 "module that owns the parameter, or a parametrization."
             )
-    # Pruning and the older weight norm keep a weight that every call computes anew. Torch does not copy such tensors.
+    # Pruning and the older weight norm keep a weight that every call computes again. Torch does not copy such tensors.
     computed = {
         id(value): value.detach().clone()
         for part in module.modules()

@@ -287,7 +287,7 @@ def _as_numbers(values: Inputs, indices: bool) -> Inputs:
 
 
 def _identifiers(ids: Any, name: str) -> Array:
-    # Of objects, lest numpy makes text of a number beside one.
+    # Of objects: numpy would otherwise make text of a number beside one.
     return np.array(ids, dtype=object) if isinstance(ids, list | tuple) else _rows(ids, name, "client ids")
 
 

@@ -90,7 +90,7 @@ class Federation:
         return {self.name_of(client): client for client in range(len(self))}
 
     def classes_of(self, client: int) -> int:
-        """How many classes a client's network tells apart."""
+        """How many classes a client's network distinguishes."""
         return len(self.label_sets[client]) if self.label_sets else self.classes
 
     @cached_property

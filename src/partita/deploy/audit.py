@@ -1,6 +1,6 @@
 """What arrived at a site, and what left it? An append-only log: each entry holds the hash of the one before.
 
-An entry is a line of JSON. Whoever changes, removes or inserts one breaks the chain from there on. Entries cut off at
+An entry is a line of JSON. To change, remove or insert one breaks the chain from there on. Entries cut off at
 the end leave a chain that holds: note the last hash elsewhere, and `verify` compares it.
 """
 

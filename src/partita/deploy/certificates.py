@@ -1,6 +1,6 @@
 """Which certificates and keys does a federation need? One of the SuperLink, for TLS, and a key of each site.
 
-Those made here are for a trial: whoever can read the folder can act as any host.
+Those made here are for a trial: anyone who can read the folder can act as any host.
 """
 
 import base64

@@ -106,7 +106,7 @@ class Plan:
                     f"{version('partita')} (format {FORMAT}). Install the same version at the server and all sites."
                 )
             plan: Plan = build(cls, values, "the plan")
-            # What is no JSON, or what has fingerprints that are no text, is told before anything is made of it.
+            # What is no JSON, or what has fingerprints that are no text, is refused before anything is made of it.
             _ = plan.text, fingerprints(plan.experiment)
         except (KeyError, TypeError, ValueError) as problem:
             raise PartitaError(

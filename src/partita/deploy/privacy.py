@@ -55,7 +55,7 @@ class Privacy:
             )
 
     def released(self, update: Update, before: Tensors, statistics: Collection[str]) -> Update:
-        """The update as it may leave; one that tells of the data in another way is refused.
+        """The update as it may leave; one that discloses data in another way is refused.
 
         `statistics` are names of running statistics, which noise would make useless.
         """

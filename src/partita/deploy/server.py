@@ -130,7 +130,7 @@ class Sites:
         accepted, left, end = 0, set(asked), time.monotonic() + self.limits.seconds
         for number, message in self.exchange(messages, self.limits.seconds) if messages else ():
             if number not in left or time.monotonic() > end:
-                # Late, or answered before: the site is told by what it is asked to go on from.
+                # Late, or answered before: the site learns it from the round that it is asked to continue from.
                 self.note("ignored", site=self.plan.sites[number], reason="late, or answered before")
                 continue
             left.discard(number)

@@ -60,7 +60,7 @@ class Site:
         try:
             return self._answer(message)
         except LogError:
-            # What cannot be told later is not done, and does not leave.
+            # What cannot be logged is not done, and does not leave.
             return Reply("introduce", "", refused="the site cannot write its audit log, so nothing leaves it").write()
 
     def _answer(self, message: bytes) -> bytes:
@@ -239,7 +239,7 @@ def _reply(order: Order, result: ClientResult) -> Reply:
 
 
 def _said(reply: Reply) -> dict[str, object]:
-    """What a reply tells: names of tensors, metrics, and numbers of samples."""
+    """What a reply discloses: names of tensors, metrics, and numbers of samples."""
     metrics = [list(each) for each in reply.records]
     told = {"tensors": sorted(reply.sent), "metrics": metrics, "facts": dict(reply.facts)}
     return {key: value for key, value in told.items() if value or key == "tensors"}

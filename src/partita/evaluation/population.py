@@ -52,7 +52,7 @@ class ClientModels:
         if not self.algorithm.finetune:
             return self.before
         with torch.enable_grad():
-            # Whoever asks for a model to use it may have turned gradients off.
+            # The caller may have turned gradients off.
             [tuned] = personalize(self.algorithm, [self.client], self.run_phase)
         return tuned
 

@@ -57,7 +57,7 @@ def export_models(
     """Write the models of some clients of a run, by default of all.
 
     A tensor that equals the server's stands in `shared.safetensors`; each client's file holds the others. `merged` also
-    writes each client's whole network, `formats` graphs of other tools. With `label_counts`, the card tells how many
+    writes each client's whole network, `formats` graphs of other tools. With `label_counts`, the card states how many
     training samples of each label a client has. The folder must not be there, unless `force`, and appears when all is
     written.
     """

@@ -98,7 +98,7 @@ class Gate:
         if not self._rate.allows(client[0] if client else ""):
             return 429, f"More than {self._limits.rate:g} requests per second. Ask again later.", {"retry-after": "1"}
         if self._local and _host(scope) not in LOCAL:
-            # A page of somebody else could otherwise ask under a name of its own that leads here.
+            # Otherwise another site's page could ask under a name of its own that leads here.
             return 421, "This server answers to localhost alone.", {}
         path = scope["path"]
         if self._token is None or path in OPEN or path.startswith(PAGE) or allowed(scope, self._token):

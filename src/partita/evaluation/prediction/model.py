@@ -1,4 +1,4 @@
-"""What is a client's model to whoever uses it? An ordinary module that knows its inputs, its classes and what it is."""
+"""What is a client's model to its users? An ordinary module that knows its inputs, its classes and what it is."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace

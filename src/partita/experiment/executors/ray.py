@@ -179,7 +179,7 @@ class Workers:
         return Worker(actor, deque([actor.enter.remote(_versions(), self._data, self._setup)]))
 
     def _give(self, queue: Queue, lost: deque[Order], sent: Message, held: Any) -> None:
-        """An order for each worker that has none, then another; not the last ones, which go to whoever is free."""
+        """An order for each worker that has none, then another; the last ones wait for the first free worker."""
         count = len(self._workers)
         for held_by_all in range(AHEAD):
             for worker in self._workers:
@@ -218,7 +218,7 @@ class Workers:
         return [result for answer in answers for result in results_in(copied(answer.data))]
 
     def _replace(self, worker: Worker, lost: deque[Order], problem: Exception) -> None:
-        """A worker is lost. Another one begins; its orders go to whoever is ready first."""
+        """A worker is lost. Another one begins; its orders go to the first that is ready."""
         if worker.orders:
             worker.orders[0].lost += 1
         else:
@@ -252,7 +252,7 @@ class Actor:
                     f"A node of the Ray cluster has {_words(own)}; here is {_words(versions)}. Install the same on all."
                 )
             with warnings.catch_warnings():
-                # It is not written to: whoever uses samples has a copy of their own.
+                # It is not written to: users of samples have copies of their own.
                 warnings.filterwarnings("ignore", "The given NumPy array is not writable")
                 shared = torch.from_numpy(data)
             self._setup = unpack_setup(copied(setup.data), known=shared)

@@ -29,7 +29,7 @@ class Tracker:
     id: str
     """By which the tool finds this run again."""
     log: Callable[[Mapping[str, float], int], None]
-    """Numbers by name, after so many rounds."""
+    """Numbers by name, after a number of rounds."""
     close: Callable[[str], None]
     """Receives the status: done, interrupted, or failed with the reason."""
 

@@ -80,7 +80,7 @@ def test_a_server_cannot_make_the_circle_small_or_change_it() -> None:
         with pytest.raises(PartitaError, match="not those of this site, or one comes twice"):
             members[0].shares(wrong, 3)
     members[0].shares(keys, 3)
-    with pytest.raises(PartitaError, match="a second one, is refused"):
+    with pytest.raises(PartitaError, match="a second sum in a round, is refused"):
         members[0].shares(keys, 3)
 
 

@@ -132,10 +132,10 @@ def test_parts_that_the_network_lacks_are_found_before_the_first_round(algorithm
         ((12, 1), {"norm": True}, r"1 client \(1\) with one training sample.*minimum size of 2, or use group norm"),
         ((12, 7), {"rounds": 0}, r"rounds is 0, but must be at least 1"),
         ((12, 7), {"rounds": -1}, r"rounds is -1, but must be at least 1"),
-        ((12, 7), {"participation": 0.0}, r"participation of 0\.0: it must be above 0 and at most 1"),
-        ((12, 7), {"participation": 1.5}, r"participation of 1\.5: it must be above 0 and at most 1"),
-        ((12, 7), {"participation": -0.5}, r"participation of -0\.5: it must be above 0 and at most 1"),
-        ((12, 7), {"participation": math.nan}, r"participation of nan: it must be above 0 and at most 1"),
+        ((12, 7), {"participation": 0.0}, r"participation is 0\.0, but must be above 0 and at most 1"),
+        ((12, 7), {"participation": 1.5}, r"participation is 1\.5, but must be above 0 and at most 1"),
+        ((12, 7), {"participation": -0.5}, r"participation is -0\.5, but must be above 0 and at most 1"),
+        ((12, 7), {"participation": math.nan}, r"participation is nan, but must be above 0 and at most 1"),
         ((12, 7), {"evaluation_batch": 0}, r"evaluation_batch is 0, but must be at least 1"),
         ((12, 7), {"evaluation_clients": 0}, r"evaluation_clients is 0, but must be at least 1"),
         ((12, 7), {"evaluate_every": -1}, r"evaluate_every is -1, but must be at least 0"),
@@ -258,7 +258,9 @@ def test_batch_statistics_need_two_samples_in_evaluation_too() -> None:
 
 
 def test_weights_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(PartitaError, match=r"do not fit the network: head\.weight of shape \(2, 2\)"):
+    with pytest.raises(
+        PartitaError, match=r"weights: head\.weight has the shape \(2, 2\), but in the network \(3, 5\)"
+    ):
         run(fedavg(), weights={"head.weight": torch.zeros(2, 2)})
-    with pytest.raises(PartitaError, match=r"do not fit the network: nowhere"):
+    with pytest.raises(PartitaError, match=r"weights: Unknown tensor 'nowhere'"):
         run(fedavg(), weights={"nowhere": torch.zeros(2, 2)})

@@ -54,7 +54,7 @@ def test_what_is_no_executor_is_refused(text: str, words: str) -> None:
 
 
 def test_workers_are_forked_or_spawned() -> None:
-    with pytest.raises(PartitaError, match="'fork' or 'spawn', not by 'thread'"):
+    with pytest.raises(PartitaError, match="start is 'thread', but must be 'fork' or 'spawn'"):
         executor_of(Processes(2, "thread"))  # type: ignore[arg-type]
 
 

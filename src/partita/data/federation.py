@@ -198,10 +198,7 @@ def federate(
     if (crop or flip) and (isinstance(pool.inputs, Texts) or pool.inputs.ndim != 4):
         raise PartitaError(f"{pool.name} holds no images, and crop and flip are settings of images. Omit them.")
     if crop and isinstance(pool.inputs, Tensor) and crop > min(pool.inputs.shape[2:]):
-        raise PartitaError(
-            f"crop is {crop}, but must be at most {min(pool.inputs.shape[2:])}, the shorter side of the images of "
-            f"{pool.name}."
-        )
+        raise PartitaError(f"crop is {crop}, but must be at most {min(pool.inputs.shape[2:])}, a side of the images.")
     split = split or default_split(pool)
     assignment = split(pool, seed)
     shares = [reduced(share, pool, fraction, seed, client) for client, share in enumerate(assignment.shares)]
@@ -268,9 +265,7 @@ def default_split(pool: Pool) -> Split:
 def _standardizing(samples: Samples, training: Tensor) -> Preparation:
     """(x - mean) / (deviation + 1e-6) for each entry, as Pillutla et al. do with EMNIST."""
     if not samples.stored.is_floating_point() and samples.stored.dtype != torch.uint8:
-        raise PartitaError(
-            "Only numbers and images can be standardized, and these inputs are indices or words. Omit standardize."
-        )
+        raise PartitaError("Only numbers and images can be standardized, not indices or words. Omit standardize.")
     total, squares = torch.zeros((), dtype=torch.float64), torch.zeros((), dtype=torch.float64)
     for rows in torch.split(training, 4096):
         # In parts: all inputs at once, in double precision, would take eight times the memory of images.

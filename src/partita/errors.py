@@ -36,6 +36,12 @@ def warn(message: str, category: type[Warning] = DegenerateWarning) -> None:
     warnings.warn(message, category, stacklevel=level)
 
 
+def in_one_line(error: Exception) -> str:
+    """An error of another library: its type, and its text if it has any."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
 def unknown(kind: str, given: str, known: Iterable[str]) -> str:
     """The message for a name that does not exist, with the nearest one that does."""
     names = sorted(known)

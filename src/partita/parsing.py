@@ -12,7 +12,7 @@ else:
     import tomli as tomllib
 
 DEEPEST = 64
-"""Levels of lists and tables inside each other. Whoever walks through a value may then call itself for each level."""
+"""Levels of lists and tables inside each other, since functions that walk through a value call themselves for each."""
 _NESTS = (dict, list)
 """A pair, which is checked in half the time of `dict | list`."""
 _TEXTS = re.compile(r""""{3}(?:\\.|[^\\])*?"{3}|'{3}.*?'{3}|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|\#[^\n]*""", re.DOTALL)

@@ -10,7 +10,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from .errors import PartitaError, unknown
+from .errors import PartitaError, in_one_line, unknown
 
 Kind = Literal["algorithms", "servers", "models", "data", "splits", "executors", "analyses"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -99,8 +99,9 @@ def _attribute(module: str, attribute: str) -> Callable[..., Any]:
         ) from error
     except Exception as error:
         # Code of others: importing it may end in anything.
-        text = " ".join(str(error).split())
-        raise PartitaError(f"Cannot load {attribute!r} of {module!r}: {type(error).__name__}: {text}.") from error
+        raise PartitaError(f"Cannot load {attribute!r} of {module!r}: {in_one_line(error)}.") from error
     if not callable(found):
-        raise PartitaError(f"{module}:{attribute} is a {type(found).__name__}, not a function.")
+        raise PartitaError(
+            f"{module}:{attribute} is a {type(found).__name__}, not a function. Name a function or a class."
+        )
     return found

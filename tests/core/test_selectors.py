@@ -182,7 +182,7 @@ def test_norm_of_a_network_without_norm_lists_the_names() -> None:
 
 
 def test_an_unknown_group_has_a_suggestion_and_a_way_out() -> None:
-    with pytest.raises(PartitaError, match=r"Did you mean 'head'\?.*Task\(groups="):
+    with pytest.raises(PartitaError, match=r"Did you mean 'head'\?.*groups="):
         chosen(group("haed"))
 
 

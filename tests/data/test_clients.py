@@ -370,7 +370,8 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "texts and numbers": (
         lambda: from_clients(changed(ben=(["a"] * 12, B))),
-        "data, client ben: the array of inputs is of texts, but data, client anna: the array of inputs is of numbers",
+        "data, client ben: the array of inputs is of texts, but data, client anna: the array of inputs is of "
+        "numbers. Give",
     ),
     "targets of some": (
         lambda: from_clients({"anna": (["a", "b"], [0, 1]), "ben": ["c", "d"]}),
@@ -382,7 +383,7 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "one number": (
         lambda: from_clients(changed(ben=(1.0, 0))),
-        r"data, client ben: the inputs are a single float\. Give a row for each sample\.",
+        r"data, client ben: the inputs are a single value of type float\. Give a row for each sample\.",
     ),
     "channels last": (
         lambda: from_clients({"anna": (np.zeros((12, 8, 8, 3)), B)}),
@@ -390,16 +391,19 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "more than needed": (
         lambda: from_clients(BY_CLIENT, Y),
-        "data: data that are given by client have targets",
+        "data: data given by client have their own targets",
     ),
-    "a fraction that is none": (lambda: from_clients(BY_CLIENT, test=1.5), r"A test part of 1\.5"),
+    "a fraction that is none": (lambda: from_clients(BY_CLIENT, test=1.5), r"test is 1\.5, but must be"),
     "no ids": (
         lambda: from_clients(X, Y),
         r"data: the client of each row is missing\. Give clients, a name or a number for each row, or ",
     ),
     "too few ids": (lambda: from_clients(X, Y, IDS[:-1]), "data: 41 inputs, 41 targets, 40 client ids. They must be"),
     "too few targets": (lambda: from_clients(X, Y[:-1], IDS), "data: 41 inputs, 40 targets, 41 client ids"),
-    "no targets": (lambda: from_clients(X, None, IDS), "data: there are inputs, but no targets. Only texts can do"),
+    "no targets": (
+        lambda: from_clients(X, None, IDS),
+        "data: there are inputs, but no targets. Give targets; only texts can do",
+    ),
     "an id that is none": (
         lambda: from_clients(X, Y, [None, *IDS[1:]]),
         "data: the client ids are of type NoneType and str",
@@ -415,7 +419,7 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: from_clients(np.where(X[7, 1] == X, np.inf, X), Y, IDS),
         "data: inputs: row 7 holds a value that is not a finite number",
     ),
-    "a dataset with targets": (lambda: from_clients(WHOLE, Y, IDS), "data: a dataset holds its targets"),
+    "a dataset with targets": (lambda: from_clients(WHOLE, Y, IDS), "data: a torch dataset has its own targets"),
     "a dataset without length": (lambda: from_clients(Stream(), clients=IDS), "data: the dataset has no length"),
     "an empty dataset": (lambda: from_clients({"anna": Subset(WHOLE, [])}), "data, client anna: there are no samples"),
     "a dataset of inputs": (
@@ -433,7 +437,7 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "ids beside a frame": (lambda: from_clients(FRAME, "label", IDS), "data: clients must name a column"),
     "no features": (
         lambda: from_clients(Columns(user=IDS, label=Y), "label", "user"),
-        "data: the data frame has no column of features beside 'label' and 'user'",
+        "data: the data frame has no column of features, only 'label' and 'user'",
     ),
     "a column of text": (
         lambda: from_clients(Columns(city=IDS, age=X[:, 0], user=IDS, label=Y), "label", "user"),
@@ -449,7 +453,7 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "anything else": (
         lambda: from_clients(object(), Y, IDS),  # type: ignore[arg-type]
-        r"data: the inputs are a single object\. Give a row for each sample\.",
+        r"data: the inputs are a single value of type object\. Give a row for each sample\.",
     ),
     "a single text": (lambda: from_clients({"anna": "words"}), "data, client anna: a value of type str was given"),
 }

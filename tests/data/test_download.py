@@ -214,14 +214,14 @@ def test_a_part_of_something_longer_is_not_taken_for_the_file(server: Server, ca
     part = cache / "sets" / "file.bin.part"
     part.parent.mkdir(parents=True)
     part.write_bytes(CONTENT + b"more")
-    with pytest.raises(PartitaError, match=rf"the part at hand had {len(CONTENT) + 4} bytes, the file has"):
+    with pytest.raises(PartitaError, match=rf"the partial download had {len(CONTENT) + 4} bytes, and the file has"):
         obtain([server.unpublished()])
     assert obtain([server.unpublished()])[0].read_bytes() == CONTENT
 
 
 def test_a_published_sha256_is_checked(server: Server, cache: Path) -> None:
     right = hashlib.sha256(CONTENT).hexdigest()
-    with pytest.raises(PartitaError, match=rf"its SHA-256 is {right}, it should be {'0' * 64}\. .*put the right"):
+    with pytest.raises(PartitaError, match=rf"its SHA-256 is {right}, but should be {'0' * 64}\. .*put the right"):
         obtain([Remote("a.bin", server.address("file.bin"), sha256="0" * 64)])
     (path,) = obtain([Remote("a.bin", server.address("file.bin"), sha256=right)])
     assert [each.name for each in cache.iterdir()] == [path.name] == ["a.bin"]
@@ -253,7 +253,7 @@ def test_the_first_hash_is_kept_and_enforced(server: Server, cache: Path, capsys
     # Removed and fetched again it must be the same.
     path.unlink()
     server.files["/file.bin"] = b"another edition"
-    with pytest.raises(PartitaError, match=rf"it should be {digest} as at the first download.*delete .*\.sha256"):
+    with pytest.raises(PartitaError, match=rf"but should be {digest} as at the first download.*delete .*\.sha256"):
         obtain([server.unpublished()])
     assert [each.name for each in path.parent.iterdir()] == ["file.bin.sha256"]
     server.files["/file.bin"] = CONTENT
@@ -373,7 +373,7 @@ def test_what_somebody_else_wrote_is_not_kept(server: Server, cache: Path) -> No
         with (cache / "sets" / "file.bin.part").open("ab") as part:
             part.write(b"more")
 
-    with pytest.raises(PartitaError, match=rf"\d+ bytes are here, but {len(CONTENT)} were to come; try again"):
+    with pytest.raises(PartitaError, match=rf"\d+ bytes were received, and {len(CONTENT)} were expected; try again"):
         fetch(server.unpublished(), cache, interfere)
     assert files_below(cache) == set()
 
@@ -397,7 +397,7 @@ def test_a_server_that_continues_elsewhere_is_not_believed(server: Server, cache
     # A part of which nobody knows whether it is whole is begun again.
     part.write_bytes(CONTENT)
     server.whole = "bytes */*"
-    with pytest.raises(PartitaError, match=r"the part at hand had \d+ bytes, the file has \*; try again"):
+    with pytest.raises(PartitaError, match=r"the partial download had \d+ bytes, and the file has \*; try again"):
         obtain([server.unpublished()])
     assert files_below(cache) == set()
 

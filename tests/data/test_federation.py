@@ -116,15 +116,15 @@ def test_validation_is_stratified_and_leaves_training_rows(labels: list[int], fr
 @pytest.mark.parametrize(
     ("split", "words"),
     [
-        (iid(clients=0), "at least one"),
+        (iid(clients=0), "clients is 0, but must be at least 1"),
         (iid(clients=500), "Take fewer clients"),
         (dirichlet(clients=300), "Take fewer clients"),
-        (dirichlet(alpha=0.0), "alpha must be above 0"),
+        (dirichlet(alpha=0.0), "but must be above 0 and finite"),
         (k_classes(clients=3, classes=3), "random_assign"),
-        (k_classes(clients=3, classes=9), "toy has 4"),
+        (k_classes(clients=3, classes=9), "classes is 9, but must be from 1 to 4"),
         (shards(clients=3, each=3), "no multiple of the 4 classes"),
-        (natural(smallest_train=1000), "Lower that"),
-        (natural(clients=50), "50 clients asked for"),
+        (natural(smallest_train=1000), "Lower these numbers"),
+        (natural(clients=50), "clients is 50, but must be from 1 to 10"),
     ],
 )
 def test_splits_that_cannot_be_say_so(split: Split, words: str) -> None:
@@ -138,13 +138,13 @@ def test_what_data_lack_is_named() -> None:
         federate(bare, shards(clients=4, each=1))
     with pytest.raises(PartitaError, match="the client of each sample"):
         federate(bare, natural())
-    with pytest.raises(PartitaError, match="validation part of 1"):
+    with pytest.raises(PartitaError, match="validation is 1"):
         federate(bare, iid(clients=2), validation=1.0)
 
 
 def test_a_client_without_test_rows_is_refused() -> None:
     data = toy(40, owners=20)
-    with pytest.raises(PartitaError, match="have no test samples"):
+    with pytest.raises(PartitaError, match="without test samples"):
         federate(data, natural(smallest_test=0))
 
 
@@ -207,7 +207,7 @@ def test_newcomers_never_train_and_are_told_apart() -> None:
     assert not result.own.keys() & data.newcomers
     assert {record.client for record in result.select(newcomers=True)} == set(data.newcomers)
     assert {record.client for record in result.select()} == set(range(6)) - set(data.newcomers)
-    with pytest.raises(PartitaError, match="at least one must be left"):
+    with pytest.raises(PartitaError, match="at least one of the 6 clients must train"):
         federate(toy(), iid(clients=6), newcomers=6)
 
 

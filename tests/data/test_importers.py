@@ -113,10 +113,10 @@ def test_arrays_of_text(tmp_path: Path) -> None:
 BAD_ARRAYS: dict[str, tuple[dict[str, Any], str]] = {
     "nothing": ({}, "has neither x nor x_train and x_test; it has nothing"),
     "other keys": ({"images": X, "labels": Y}, "neither x nor x_train and x_test; it has images, labels"),
-    "no labels": ({"x": X}, "has inputs but no y: only text can do without"),
+    "no labels": ({"x": X}, "there are inputs, but no targets. Give targets; only texts can do without"),
     "half of the labels": (
         {"x_train": X, "x_test": X, "y_train": Y},
-        "y is there for only one of y_train and y_test",
+        "has y_train, but not y_test",
     ),
     "other shape": (
         {"x_train": X, "y_train": Y, "x_test": X[:, :2], "y_test": Y},
@@ -226,7 +226,7 @@ def test_folders_of_texts(tmp_path: Path) -> None:
         ({"a/d.npz": {"x": X, "y": Y}, "a/e.npz": {"x": X, "y": Y}}, r"a has 2 \.npz files; it must have one"),
         ({"a/d.npz": {"x": X}}, r"d\.npz lacks y; it has x"),
         ({"a/d.npz": {"x": X, "y": Y, "x_test": X}}, r"d\.npz lacks y_test"),
-        ({"a/d.npz": {"x": X, "y": Y[:2]}}, r"d\.npz: x and y are not of the same length"),
+        ({"a/d.npz": {"x": X, "y": Y[:2]}}, r"d\.npz: 6 inputs x, but 2 targets y"),
         (
             {"a/d.npz": {"x": X, "y": Y}, "b/e.npz": {"x": X, "y": Y, "x_test": X, "y_test": Y}},
             r"e\.npz: x_test must be in the files of all clients or of none",
@@ -844,7 +844,7 @@ def test_a_set_of_hugging_face_on_disk(hub: dict[str, Any], tmp_path: Path) -> N
     (tmp_path / "mine" / "dataset_info.json").touch()
     hub["mine"] = Part(pictures())
     assert len(huggingface(path=str(tmp_path / "mine"), input_column="img")) == 4
-    with pytest.raises(PartitaError, match="is one part only, without a split 'test'"):
+    with pytest.raises(PartitaError, match="is a single part, without a split 'test'"):
         huggingface(path=str(tmp_path / "mine"), input_column="img", test_split="test")
 
 

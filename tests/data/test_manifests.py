@@ -71,14 +71,17 @@ def test_odd_content_is_refused_by_one_line(tmp_path: Path, case: str) -> None:
 
 
 OTHER: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
-    "nobody trains": (lambda body: body.update(newcomers=[0, 1, 2, 3]), "4 newcomers of 4 clients: at least one must"),
+    "nobody trains": (
+        lambda body: body.update(newcomers=[0, 1, 2, 3]),
+        "newcomers is 4, but must be from 0 to 3: at least one of the 4 clients must",
+    ),
     "nobody at all": (lambda body: body.update(clients=[], newcomers=[]), "manifest on toy: there are no clients"),
     "one name twice": (lambda body: body["clients"][1].update(name="0"), "toy: two clients are called '0'"),
     "a row twice": (
         lambda body: body["clients"][0]["train"].append(body["clients"][1]["train"][0]),
         "manifest on toy: a sample was given out twice",
     ),
-    "no test rows": (lambda body: body["clients"][3].update(test=[]), r"1 clients have no test samples \(3\)"),
+    "no test rows": (lambda body: body["clients"][3].update(test=[]), r"1 client without test samples \(3\)"),
     "another format": (lambda body: body.update(format=9), r"is not a manifest of format 1"),
 }
 

@@ -110,7 +110,7 @@ def test_a_name_that_is_another_ones_number_is_refused() -> None:
 def test_errors_name_clients() -> None:
     shares = [Share(np.arange(9), np.arange(0), "ann"), Share(np.arange(9, 18), np.arange(0), "bob")]
     split = Split("odd", assign=lambda pool, draw: Assignment(shares))
-    with pytest.raises(PartitaError, match=r"2 clients have no test samples \(ann, bob\)"):
+    with pytest.raises(PartitaError, match=r"2 clients without test samples \(ann, bob\)"):
         federate(written(), split)
 
 

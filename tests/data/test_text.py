@@ -130,7 +130,7 @@ def test_next_characters() -> None:
 
 
 def test_a_vocabulary_needs_a_word() -> None:
-    with pytest.raises(PartitaError, match="A vocabulary of 0 words: at least 1"):
+    with pytest.raises(PartitaError, match="vocabulary is 0, but must be at least 1"):
         encode(tokenize(["a"]), NONE, "classification", np.array([0]), 0, 3)
 
 

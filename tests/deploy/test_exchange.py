@@ -177,4 +177,4 @@ def test_messages_of_any_size(clock: Clock, size: int) -> None:
 def test_whoever_has_a_key_may_answer_anything(clock: Clock, content: RecordDict) -> None:
     """What is no message of ours is a reply that cannot be used, and the app goes on."""
     said = flower._body_or_problem(Message(content, 1, MessageType.QUERY))
-    assert said == (b"", "the reply cannot be read: it is no message of Partita")
+    assert said == (b"", "the reply cannot be read: it is not a message of Partita")

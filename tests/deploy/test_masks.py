@@ -63,7 +63,7 @@ def test_both_secrets_of_a_site_are_never_opened() -> None:
         ([0, 2], [3, 7]),
         ([0, 2, 3, 9], [7]),
     ):
-        with pytest.raises(PartitaError, match=r"one secret is opened, once|at least 3 must be in it"):
+        with pytest.raises(PartitaError, match=r"opens one secret of each site|at least 3 must be in it"):
             member.revealed(there, lost)
     member.revealed([0, 2, 3], [7])
     with pytest.raises(PartitaError, match="once"):
@@ -80,7 +80,7 @@ def test_a_server_cannot_make_the_circle_small_or_change_it() -> None:
         with pytest.raises(PartitaError, match="not those of this site, or one comes twice"):
             members[0].shares(wrong, 3)
     members[0].shares(keys, 3)
-    with pytest.raises(PartitaError, match="a second one, is refused"):
+    with pytest.raises(PartitaError, match="a second sum in a round, is refused"):
         members[0].shares(keys, 3)
 
 

@@ -90,7 +90,7 @@ def test_with_a_key_nothing_can_be_read_without_it(tmp_path: Path) -> None:
         with PersonalStore(tmp_path / "site", wrong) as store, pytest.raises(PartitaError, match="is damaged"):
             store.own("p", 1)
     other.write_bytes(b"short")
-    with pytest.raises(PartitaError, match=r"has 5 bytes. Make one: openssl rand"):
+    with pytest.raises(PartitaError, match=r"has 5 bytes. Make one with: openssl rand"):
         PersonalStore(tmp_path / "third", other)
 
 

@@ -179,7 +179,7 @@ def test_a_site_insists(tmp_path: Path) -> None:
         def told(order: Order) -> str:
             return Reply.read(sites[0].answer(order.write())).refused
 
-        assert "takes part in secure sums alone" in told(Order("introduce", plain.text))
+        assert "takes part only in secure sums" in told(Order("introduce", plain.text))
         assert not told(Order("introduce", secure.text))
         assert "gave no keys for round 1" in told(Order("train", secure.hash, taking_part=4))
         assert "gave no keys" in told(Order("unmask", secure.hash, taking_part=4))
@@ -189,7 +189,9 @@ def test_a_site_insists(tmp_path: Path) -> None:
     most = Gate(Policy(("*",), ("*",), least_sites=4))
     with (
         sites_of(secure, DATA, tmp_path / "many", gates={0: most}) as sites,
-        pytest.raises(PartitaError, match=r"This site hides among at least 4 sites, and 3 could open"),
+        pytest.raises(
+            PartitaError, match=r"This site takes part in sums that at least 4 sites open, and 3 could open this one"
+        ),
     ):
         federate(secure, sites, limits=Limits(replies=4))
 

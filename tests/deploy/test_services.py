@@ -60,7 +60,9 @@ def test_whose_certificate_it_is(tmp_path: Path) -> None:
     with listening_with(own) as port:
         need_trusted(f"127.0.0.1:{port}", own / AUTHORITY)
         need_trusted(f"localhost:{port}", own / AUTHORITY)
-        with pytest.raises(PartitaError, match=rf"The SuperLink at 127.0.0.1:{port} is not whom .* Ask its operator"):
+        with pytest.raises(
+            PartitaError, match=rf"certificate of the SuperLink at 127.0.0.1:{port} does not fit .* Ask its operator"
+        ):
             need_trusted(f"127.0.0.1:{port}", other / AUTHORITY)
     # One that is not there yet may come.
     need_trusted(f"127.0.0.1:{free_port()}", own / AUTHORITY)
@@ -68,7 +70,7 @@ def test_whose_certificate_it_is(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("address", ["fed.example.org", "8000", ":8000", "https://fed.example.org", ""])
 def test_what_is_no_address(address: str, tmp_path: Path) -> None:
-    with pytest.raises(PartitaError, match="is no address of a SuperLink"):
+    with pytest.raises(PartitaError, match="is not the address of a SuperLink"):
         need_trusted(address, tmp_path)
 
 
@@ -80,7 +82,7 @@ def test_files_that_are_missing(tmp_path: Path) -> None:
     with pytest.raises(PartitaError, match=r"There is no file .*key. Make one with: ssh-keygen"):
         SuperNodeService("localhost:1", tmp_path / "own" / AUTHORITY, key, socket_).run(tmp_path)
     make_key(key)
-    with pytest.raises(PartitaError, match="is no certificate in PEM"):
+    with pytest.raises(PartitaError, match="is not a certificate in PEM"):
         SuperNodeService("localhost:1", key, key, socket_).run(tmp_path)
     with pytest.raises(PartitaError, match=r"There is no file .*authority.crt. .* partita federate init"):
         SuperLinkService(tmp_path, "127.0.0.1", free_port()).run()
@@ -108,7 +110,7 @@ def test_what_is_no_key_of_a_site(kind: str, tmp_path: Path) -> None:
                 "password": secret.private_bytes(*form, serialization.BestAvailableEncryption(b"secret")),
             }[kind]
         )
-    with pytest.raises(PartitaError, match=r"is no key of a site \(.+\)\. Make one with: ssh-keygen"):
+    with pytest.raises(PartitaError, match=r"is not the key of a site \(.+\)\. Make one with: ssh-keygen"):
         need_key(key)
 
 

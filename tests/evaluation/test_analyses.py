@@ -220,7 +220,7 @@ def test_a_network_without_a_body_and_a_method_without_parts() -> None:
     task = Task(nn.Sequential(nn.Linear(2, 3)))
     one = models(0, task, points((1, 0, 0)), points((1, 0, 0)))
     assert list(finetuning(epochs=1)(population(one))["parts"]) == ["head", "full"]
-    with pytest.raises(PartitaError, match="finetuning does not apply: fedcp answers by more"):
+    with pytest.raises(PartitaError, match="finetuning does not apply: fedcp predicts by more"):
         finetuning(epochs=1)(population(models(0, features_task(), NOTHING, NOTHING, algorithm=fedcp())))
     with pytest.raises(PartitaError, match="at least 1"):
         finetuning(epochs=0)(population(one))

@@ -255,8 +255,8 @@ def test_a_baseline_alone() -> None:
         ({"a": BASE, "b": {(0, 3): math.nan}}, {}, "'b' is nan for client 3 and seed 0"),
         ({"a": BASE, "b": alone(0.5, seed=7)}, {}, "'b' has seeds 7 with clients 0; 'a' has seeds 0, 1"),
         ({"a": BASE}, {"level": 95}, "level is 95"),
-        ({"a": BASE}, {"resamples": 0}, "0 resamples"),
-        ({"a": BASE}, {"tie": -0.1}, "at most -0.1"),
+        ({"a": BASE}, {"resamples": 0}, "resamples is 0, but must be at least 1"),
+        ({"a": BASE}, {"tie": -0.1}, "tie is -0.1, but must be at least 0"),
     ],
 )
 def test_what_cannot_be_compared(scores: dict[str, Scores], settings: dict[str, object], message: str) -> None:

@@ -127,7 +127,7 @@ def test_how_much_is_looked_at_is_a_setting(tmp_path: Path) -> None:
     assert made.found["finetuning"]["lr"] == 0.5
     assert len(made.found["finetuning"]["clients"]) == len(made.found["similarity"]["clients"]) == 3
     assert read_run(tmp_path / "run").analyses.keys() & set(ASKED) == {"finetuning", "similarity"}
-    with pytest.raises(PartitaError, match="0 clients: at least 1"):
+    with pytest.raises(PartitaError, match="The number of clients is 0, but must be at least 1"):
         look(tmp_path / "run", [finetuning(clients=0)])
 
 

@@ -75,7 +75,7 @@ def test_a_personal_part_of_nothing_or_everything_is_warned_of(algorithm: Algori
         (lambda: fedprox(mu=0), r"mu = 0 is fedavg\. Set mu > 0"),
         (lambda: fedprox(mu=0, on=fedper()), r"mu = 0 is fedper\. Set mu > 0"),
         (lambda: ditto(strength=0), r"strength = 0 is local training\. Set strength > 0"),
-        (lambda: fedamp(strength=0), r"strength = 0 is local training\. Set it above 0"),
+        (lambda: fedamp(strength=0), r"strength = 0 is local training\. Set strength > 0"),
         (lambda: per_fedavg(alpha=0), r"alpha = 0 is FedAvg"),
         (lambda: apfl(alpha=0, adaptive=False), r"alpha = 0 uses the FedAvg model\. Set alpha > 0"),
     ],
@@ -99,7 +99,7 @@ def test_fedamp_with_too_much_attention_is_warned_of() -> None:
 
 
 def test_fedbn_needs_a_norm_layer() -> None:
-    with pytest.raises(PartitaError, match=r"'norm' matches no tensor.*layer1\.weight.*declare a group"):
+    with pytest.raises(PartitaError, match=r"'norm' matches no tensor.*layer1\.weight.*name a group"):
         run(fedbn())
 
 
@@ -130,16 +130,16 @@ def test_parts_that_the_network_lacks_are_found_before_the_first_round(algorithm
         ),
         ((12, 7), {"norm": True, "batching": Batching(1)}, r"Batch norm cannot train.*larger batches or group norm"),
         ((12, 1), {"norm": True}, r"1 client \(1\) with one training sample.*minimum size of 2, or use group norm"),
-        ((12, 7), {"rounds": 0}, r"rounds is 0: it must be at least 1"),
-        ((12, 7), {"rounds": -1}, r"rounds is -1: it must be at least 1"),
-        ((12, 7), {"participation": 0.0}, r"participation of 0\.0: it must be above 0 and at most 1"),
-        ((12, 7), {"participation": 1.5}, r"participation of 1\.5: it must be above 0 and at most 1"),
-        ((12, 7), {"participation": -0.5}, r"participation of -0\.5: it must be above 0 and at most 1"),
-        ((12, 7), {"participation": math.nan}, r"participation of nan: it must be above 0 and at most 1"),
-        ((12, 7), {"evaluation_batch": 0}, r"evaluation_batch is 0: it must be at least 1"),
-        ((12, 7), {"evaluation_clients": 0}, r"evaluation_clients is 0: it must be at least 1"),
-        ((12, 7), {"evaluate_every": -1}, r"evaluate_every is -1: it must be at least 0"),
-        ((12, 7), {"pretrain": Pretraining(fedavg(), 0)}, r"pretrain.rounds is 0: it must be at least 1"),
+        ((12, 7), {"rounds": 0}, r"rounds is 0, but must be at least 1"),
+        ((12, 7), {"rounds": -1}, r"rounds is -1, but must be at least 1"),
+        ((12, 7), {"participation": 0.0}, r"participation is 0\.0, but must be above 0 and at most 1"),
+        ((12, 7), {"participation": 1.5}, r"participation is 1\.5, but must be above 0 and at most 1"),
+        ((12, 7), {"participation": -0.5}, r"participation is -0\.5, but must be above 0 and at most 1"),
+        ((12, 7), {"participation": math.nan}, r"participation is nan, but must be above 0 and at most 1"),
+        ((12, 7), {"evaluation_batch": 0}, r"evaluation_batch is 0, but must be at least 1"),
+        ((12, 7), {"evaluation_clients": 0}, r"evaluation_clients is 0, but must be at least 1"),
+        ((12, 7), {"evaluate_every": -1}, r"evaluate_every is -1, but must be at least 0"),
+        ((12, 7), {"pretrain": Pretraining(fedavg(), 0)}, r"pretrain.rounds is 0, but must be at least 1"),
         ((), {}, r"client"),
     ],
 )
@@ -258,9 +258,11 @@ def test_batch_statistics_need_two_samples_in_evaluation_too() -> None:
 
 
 def test_weights_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(PartitaError, match=r"do not fit the network: head\.weight of shape \(2, 2\)"):
+    with pytest.raises(
+        PartitaError, match=r"weights: head\.weight has the shape \(2, 2\), but in the network \(3, 5\)"
+    ):
         run(fedavg(), weights={"head.weight": torch.zeros(2, 2)})
-    with pytest.raises(PartitaError, match=r"do not fit the network: nowhere"):
+    with pytest.raises(PartitaError, match=r"weights: Unknown tensor 'nowhere'"):
         run(fedavg(), weights={"nowhere": torch.zeros(2, 2)})
 
 

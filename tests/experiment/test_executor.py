@@ -39,10 +39,10 @@ def test_a_value_is_itself() -> None:
     [
         ("procesess", r"Unknown executor 'procesess'. Did you mean 'processes'\? Known: .*inline.*processes"),
         ("", "Unknown executor ''"),
-        ("processes:0", "0 workers: it must be a number of at least 1"),
-        ("processes:-2", "-2 workers: it must be a number of at least 1"),
-        ("processes:two", "two workers: it must be a number of at least 1"),
-        ("processes:1.5", "1.5 workers: it must be a number of at least 1"),
+        ("processes:0", "workers is 0, but must be a whole number of at least 1"),
+        ("processes:-2", "workers is -2, but must be a whole number of at least 1"),
+        ("processes:two", "workers is two, but must be a whole number of at least 1"),
+        ("processes:1.5", "workers is 1.5, but must be a whole number of at least 1"),
         ("processes:", "at least 1"),
         ("inline:2", "'inline:2': inline takes no argument. Write 'inline'"),
         ("elsewhere:8", "Unknown executor 'elsewhere'"),
@@ -54,7 +54,7 @@ def test_what_is_no_executor_is_refused(text: str, words: str) -> None:
 
 
 def test_workers_are_forked_or_spawned() -> None:
-    with pytest.raises(PartitaError, match="'fork' or 'spawn', not by 'thread'"):
+    with pytest.raises(PartitaError, match="start is 'thread', but must be 'fork' or 'spawn'"):
         executor_of(Processes(2, "thread"))  # type: ignore[arg-type]
 
 

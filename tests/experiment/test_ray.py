@@ -36,7 +36,9 @@ def test_a_name_means_a_cluster(text: str, value: Ray) -> None:
     assert executor_of(text) == value == ray(address=value.address)
 
 
-@pytest.mark.parametrize(("text", "words"), [("ray:", "no address"), ("ray:6379", "6379 is no address of a Ray")])
+@pytest.mark.parametrize(
+    ("text", "words"), [("ray:", "not the address"), ("ray:6379", "6379 is not the address of a Ray")]
+)
 def test_what_is_no_address(text: str, words: str) -> None:
     with pytest.raises(PartitaError, match=words):
         executor_of(text)

@@ -151,7 +151,7 @@ def test_the_choice_goes_with_any_server_and_looks_at_single_models() -> None:
 
 
 def test_a_choice_of_what_is_not_there_is_refused() -> None:
-    with pytest.raises(PartitaError, match="decides on 'nothing', which the network does not have"):
+    with pytest.raises(PartitaError, match="decides on 'nothing', which is no tensor of the network"):
         run(replace(PERSONAL_LAYER, decide=lambda *_: ["nothing"]))
 
 

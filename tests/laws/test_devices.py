@@ -194,7 +194,7 @@ def test_analyses_of_stored_models(make: Callable[[], Analysis]) -> None:
 
 @pytest.mark.parametrize("name", ["bogus", "", "meta", "mps", "cuda:x"])
 def test_another_device_is_refused(name: str) -> None:
-    with pytest.raises(PartitaError, match=f"^device is '{name}': it must be 'cpu', 'cuda', or 'cuda:1'"):
+    with pytest.raises(PartitaError, match=f"^device is '{name}', but must be 'cpu', 'cuda', or 'cuda:1'"):
         simulate(fedavg(), small_network(), DATA, rounds=1, device=name)
 
 

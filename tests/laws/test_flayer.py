@@ -71,7 +71,7 @@ def test_middle_layers_may_have_rates_of_their_own() -> None:
     alike, own = (official_factors(middle, 0.2)(gradients, network) for middle in (2.0, (2.0,)))
     assert alike == own
     assert official_factors((6.0,), 0.2)(gradients, network)["layer2.weight"] == pytest.approx(3 * own["layer2.weight"])
-    with pytest.raises(PartitaError, match="2 rates for 1 middle layers"):
+    with pytest.raises(PartitaError, match="middle_rate has 2 rates for 1 middle layers"):
         official_factors((1.0, 2.0), 0.2)(gradients, network)
 
 

@@ -357,7 +357,7 @@ def test_missing_analyses_say_which_command_adds_them(tmp_path: Path) -> None:
     shown = page(write_run(tmp_path, {1: [0.5, 0.6]}))
     assert shown.sections == [name for name in SECTIONS if name != "paired"]
     assert shown.text.count("partita evaluate RUN") == 6
-    assert shown.text.count("It is noted when a run starts: partita run") == 3
+    assert shown.text.count("It is recorded when a run starts: partita run") == 3
     assert shown.text.count("A run makes its baselines unless you turn them off") == 3
     assert "partita guard RUN" in shown.text
 
@@ -387,7 +387,7 @@ def test_results_that_saw_test_data_are_marked(tmp_path: Path) -> None:
     shown = page(write_run(tmp_path, {1: [0.5, 0.6]}, oracle_validation=True))
     assert "Oracle. fedper: test data were used as validation data." in shown.text
     assert "fedper (oracle)" in shown.text
-    assert "which no method sees" not in shown.text
+    assert "which are used for no training" not in shown.text
 
 
 def test_new_clients_are_told_apart(tmp_path: Path) -> None:

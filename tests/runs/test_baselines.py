@@ -342,7 +342,7 @@ def test_they_can_be_switched_off_and_added_later(tmp_path: Path) -> None:
 def test_a_run_that_is_not_done_has_no_baselines(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         start(SETTINGS, tmp_path / "run", on_event=stop_after(1))
-    with pytest.raises(PartitaError, match=r"is not finished \(interrupted\). Continue it: partita resume"):
+    with pytest.raises(PartitaError, match=r"is not finished \(interrupted\). Continue it with: partita resume"):
         added(tmp_path / "run")
 
 

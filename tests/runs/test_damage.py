@@ -88,7 +88,7 @@ def test_a_lock_that_is_held_for_a_moment_is_waited_for(tmp_path: Path) -> None:
 
 def test_folders_that_do_not_fit(tmp_path: Path) -> None:
     start({**SETTINGS, "rounds": 1}, tmp_path / "taken")
-    with pytest.raises(PartitaError, match=r"taken already holds a run\. Continue it: partita resume .*taken"):
+    with pytest.raises(PartitaError, match=r"taken already holds a run\. Continue it with: partita resume .*taken"):
         start(SETTINGS, tmp_path / "taken")
     assert status(tmp_path / "taken") == "done"
     for folder in (tmp_path, tmp_path / "missing"):

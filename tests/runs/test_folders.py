@@ -89,7 +89,7 @@ def left_out(said: dict[str, str]) -> dict[str, str]:
     return {Path(folder).name: reason for folder, reason in said.items()}
 
 
-def check_passed_over(said: dict[str, str]) -> None:
+def check_skipped(said: dict[str, str]) -> None:
     reasons = left_out(said)
     assert reasons.keys() == {"seed-2", "failed"}
     assert "damaged" in reasons["seed-2"]
@@ -99,7 +99,7 @@ def check_passed_over(said: dict[str, str]) -> None:
 def test_the_guard_of_a_folder(seeds: Path, told: Told) -> None:
     """One row for the method: means over its two seeds, and Student's interval of the difference."""
     said = json.loads(told("guard", str(seeds), "--json"))
-    check_passed_over(said["passed_over"])
+    check_skipped(said["skipped"])
     assert len(said["runs"]) == 2
     [(name, found)] = said["groups"].items()
     runs = [said["runs"][folder] for folder in found["runs"]]
@@ -121,7 +121,7 @@ def test_the_guard_of_a_folder(seeds: Path, told: Told) -> None:
 def test_the_evaluation_of_a_folder(seeds: Path, told: Told) -> None:
     asked = ("evaluate", str(seeds), "--what", "finetuning,similarity,embedding", "--epochs", "1", "--samples", "12")
     said = json.loads(told(*asked, "--json"))
-    check_passed_over(said["passed_over"])
+    check_skipped(said["skipped"])
     found = said["groups"]["fedper"]
     assert found["means"].keys() == {"finetuning", "similarity"}, "a map has no mean"
     runs = [said["runs"][folder]["analyses"] for folder in found["runs"]]
@@ -148,7 +148,7 @@ def test_a_folder_in_which_nothing_can_be_done_is_an_error(
     assert "damaged" in text
 
 
-# Runs that are passed over.
+# Runs that are skipped.
 
 
 @pytest.fixture
@@ -190,7 +190,7 @@ def test_the_report_command_names_what_it_leaves_out(mixed: Path, heard: Callabl
     assert code == 0
     assert "Report: " in text
     for name, reason in REASONS.items():
-        assert re.search(rf"{name} is passed over: .*{re.escape(reason)}", text), name
+        assert re.search(rf"{name} is skipped: .*{re.escape(reason)}", text), name
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def test_no_run_is_lost(place: Path) -> None:
         assert {each.method: each.seeds for each in made.methods} == dict.fromkeys(NAMES, SEEDS)
     both = study([place])
     assert len(both.runs) == 2 * len(NAMES) * SEEDS
-    assert both.passed_over == ()
+    assert both.skipped == ()
     assert [len(part.methods) for part in both.by_clients] == [len(NAMES)] * 2
     with pytest.raises(partita.PartitaError, match="have other clients under seed 0: data, division or preprocessing"):
         partita.compare(place)

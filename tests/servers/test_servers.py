@@ -68,7 +68,7 @@ def test_uploaded_weights_by_hand() -> None:
 
 
 def test_uploaded_weights_must_be_uploaded() -> None:
-    with pytest.raises(PartitaError, match=r"client 3 has no weight.*Weigh by samples"):
+    with pytest.raises(PartitaError, match=r"client 3 has no weight.*Set weights to 'samples'"):
         after(averaging(weights="uploaded"), numbers(0), replace(update(3, [1.0]), weight=None))
 
 

@@ -223,7 +223,7 @@ def test_a_client_joins_while_the_server_runs(folder: Path, run: LoadedRun) -> N
             ({"client": "eve", "labels": None}, "has no labels"),
             ({"client": "eve", "labels": ["1", "eleven"]}, "eleven"),
             ({"client": "eve", "inputs": [[1], [2]]}, "1 x 8 x 8"),
-            ({"client": "eve", "run": "exported"}, "onboarded to its run"),
+            ({"client": "eve", "run": "exported"}, "Onboard clients to the run"),
         ):
             refused = join(server, **changes)
             assert refused.status_code == 422, refused.text

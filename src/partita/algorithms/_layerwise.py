@@ -1,7 +1,7 @@
 """How fast does each layer learn in FLAYER? By a factor of its depth and of the norm of its gradient (equation 4).
 
 rate_i = rate (1 + ln(1 + 1 / |g_i|) i / L): i from 1 at the input, L layers, g_i the gradient of all parameters of
-layer i. The paper's t counts rounds, so that g_i is that of the round's first batch; `recompute` takes it anew in every
+layer i. The paper's t counts rounds, so that g_i is that of the round's first batch; `recompute` does so in every
 epoch or step. 1e-8 is added to the norm, so that a gradient of zero has a rate.
 """
 
@@ -79,7 +79,8 @@ def official_factors(middle: float | tuple[float, ...], head: float) -> Factors:
         multipliers = (middle,) * between if isinstance(middle, float | int) else middle
         if len(multipliers) != between:
             raise PartitaError(
-                f"{len(multipliers)} rates for {between} middle layers; give one for each, or one for all."
+                f"middle_rate has {len(multipliers)} rates for {between} middle layers. Give one for each, or one for "
+                "all."
             )
         for position, names in enumerate(network.children):
             members = [name for name in gradients if network_name(name) in names]

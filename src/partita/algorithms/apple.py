@@ -108,7 +108,7 @@ class CoreModels:
         return prefixed("server/initial/", shared) | {"server/prior": counts / counts.sum()}
 
     def download(self, state: Tensors, client: int, moment: Moment) -> Tensors:
-        """The other cores, or as many of them as a client may download, drawn anew each round."""
+        """The other cores, or as many of them as a client may download, drawn again each round."""
         prior = state["server/prior"]
         others = [other for other in range(len(prior)) if other != client]
         if self.downloads is not None:

@@ -34,7 +34,7 @@ def fedamp(
 ) -> Algorithm:
     """Train near a mixture of all clients' networks, in which similar networks have more weight."""
     if strength == 0:
-        warnings.warn("FedAMP with strength = 0 is local training. Set it above 0.", DegenerateWarning, stacklevel=3)
+        warnings.warn("FedAMP with strength = 0 is local training. Set strength > 0.", DegenerateWarning, stacklevel=3)
     near = Proximal(strength / alpha) if alpha else None
     return Algorithm(
         keep=NETWORK,

@@ -24,5 +24,8 @@ def fedprox(*, mu: Strength = 0.01, on: Algorithm = fedavg()) -> Algorithm:
         return stage
 
     if not any(isinstance(stage, Phase) and stage.view == PLAIN for stage in on.phases):
-        raise PartitaError(f"FedProx on {on.label}: no phase trains the network as it was received.")
+        raise PartitaError(
+            f"FedProx on {on.label}: no phase trains the network as it was received. Choose a method that does, such "
+            "as fedavg or fedper."
+        )
     return replace(on, phases=tuple(map(drawn, on.phases)))

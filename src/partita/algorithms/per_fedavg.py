@@ -24,7 +24,7 @@ def per_fedavg(
     """
     gradient = Meta(alpha) if delta is None else HessianFree(alpha, delta)
     if alpha == 0:
-        message = f"Per-FedAvg with alpha = 0 is FedAvg on one batch of {gradient.batches}."
+        message = f"Per-FedAvg with alpha = 0 is FedAvg on one batch of {gradient.batches}. Set alpha > 0."
         warnings.warn(message, DegenerateWarning, stacklevel=3)
     return Algorithm(
         phases=(Phase(NETWORK, optimizer, epochs=epochs, gradient=gradient),),

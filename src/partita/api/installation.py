@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from ..data.download import cache_folder, data_folders
+from ..errors import in_one_line
 from ..experiment.executors.processes import workers_of_machine
 
 State = Literal["ok", "note", "problem"]
@@ -68,7 +69,7 @@ def trial() -> Finding:
         score = run_stages(experiment, executor_of("processes:2")).score().macro
     except Exception as problem:
         # Whatever it is, it would end every run.
-        text = " ".join(f"{type(problem).__name__}: {problem}".split())
+        text = in_one_line(problem)
         return Finding("trial run", "problem", text, "Try again with --on inline, which needs no other processes.")
     return Finding("trial run", "ok", f"one round of FedPer by two workers, test accuracy {100 * score:.0f} %")
 

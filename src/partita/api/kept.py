@@ -179,7 +179,7 @@ class Run:
         folder: Path | str | None = None,
         force: bool = False,
     ) -> Newcomer:
-        """Give a client that was not there a model: train the personal part on its samples, with all else frozen.
+        """Make a model for a new client: train the personal part on its samples, with all else frozen.
 
         `inputs` and `labels` are arrays, tensors or lists, as the data hold them; texts whose next word is learned need
         no labels. The personal part begins as at first (`initial`), as the `mean` of the others', or as the `nearest`

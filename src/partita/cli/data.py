@@ -8,10 +8,10 @@ import typer
 
 from . import terminal
 from .inform import Kind, list_
-from .options import AsJson, Overrides, completing
+from .options import AsJson, DataSettings, completing
 
 DataName = Annotated[
-    str, typer.Argument(help="The name of a data source; see: partita data list", autocompletion=completing("data"))
+    str, typer.Argument(metavar="NAME", help="A data source; see: partita data list", autocompletion=completing("data"))
 ]
 
 
@@ -23,7 +23,7 @@ def data_list(as_json: AsJson = False) -> None:
     list_(Kind.data, as_json)
 
 
-def data_show(name: DataName, overrides: Overrides = None, as_json: AsJson = False) -> None:
+def data_show(name: DataName, overrides: DataSettings = None, as_json: AsJson = False) -> None:
     """Show the samples and classes of a data source before it is divided.
 
     Examples:
@@ -45,9 +45,13 @@ def data_show(name: DataName, overrides: Overrides = None, as_json: AsJson = Fal
 
 def data_split(
     name: DataName,
-    overrides: Overrides = None,
-    manifest: Annotated[Path | None, typer.Option(help="Write the division to this file, as JSON.")] = None,
-    picture: Annotated[Path | None, typer.Option(help="Draw the labels of each client into this SVG file.")] = None,
+    overrides: DataSettings = None,
+    manifest: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the division to this file, as JSON.")
+    ] = None,
+    picture: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the labels of each client into this SVG file.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Divide data among clients. Show each client's samples and labels, and the accuracy of its most common label.

@@ -1,4 +1,4 @@
-"""The demonstration: seven methods on digits that everybody labels in their own way, with the same network and work."""
+"""The demonstration: seven methods, with one network and one budget, on digits that each person labels differently."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,7 @@ RATE = {"name": "sgd", "lr": 0.3}
 """The rate that validation data choose for the baselines of the full demonstration; all methods use it."""
 STORY = """\
 Thirty people sort digits into ten drawers, each in an order of their own: what a 3 looks like is common to all, and
-where it belongs is personal. local trained everybody alone, fedavg made one model for all, and five methods something
+where it belongs is personal. local trained each person alone, fedavg made one model for all, and five methods something
 between. All had {rounds} and the same network."""
 METHODS: dict[str, dict[str, Any]] = {
     "fedavg": {"name": "fedavg", "optimizer": RATE},

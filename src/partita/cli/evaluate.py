@@ -10,7 +10,7 @@ import typer
 
 from .. import registry
 from . import terminal
-from .groups import Made, for_each_run, holds_several, name_passed_over
+from .groups import Made, for_each_run, holds_several, name_skipped
 from .options import AsJson, Folder, Trust, use_one_thread
 
 if TYPE_CHECKING:
@@ -28,22 +28,34 @@ def evaluate(
         ),
     ] = None,
     clients: Annotated[
-        int | None, typer.Option(help="Clients to analyse at most; of more, a fixed sample.", min=1)
+        int | None,
+        typer.Option(
+            help="The largest number of clients to analyse; of more, a fixed sample. By default 50 or 100, as the "
+            "analysis says.",
+            min=1,
+        ),
     ] = None,
     epochs: Annotated[
-        int | None, typer.Option(help="Epochs of fine-tuning; by default the method's, or 5.", min=1)
+        int | None, typer.Option(help="The number of epochs of fine-tuning; by default the method's, or 5.", min=1)
     ] = None,
     lr: Annotated[
-        float | None, typer.Option(help="Learning rate of fine-tuning; by default the method's, or 0.001.")
+        float | None, typer.Option(help="The learning rate of fine-tuning; by default the method's, or 0.001.")
     ] = None,
-    samples: Annotated[int | None, typer.Option(help="Test samples on which all clients are compared.", min=1)] = None,
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            help="The number of test samples on which all clients are compared; by default 200 to 2000, as the "
+            "analysis says.",
+            min=1,
+        ),
+    ] = None,
     trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
     """Analyse the models of a finished run. The results are kept in the run and shown in its report.
 
     `partita list analyses` says what each analysis computes. For a folder that holds several runs, the command shows
-    each method's means over its seeds with intervals, and names the runs that it passed over.
+    each method's means over its seeds with intervals, and names the runs that it skips.
 
     Examples:
 
@@ -111,7 +123,7 @@ def _print_groups(analyses: "Sequence[Analysis]", made: Made) -> None:
             elif any(analysis.name in each["analyses"] for each in several):
                 terminal.say(f"{analysis.title}: has no mean over seeds. The report shows it.")
         _name_left_out({key: reason for each in several for key, reason in each["left_out"].items()})
-    name_passed_over(made.passed_over)
+    name_skipped(made.skipped)
 
 
 def _name_left_out(left_out: Mapping[str, str]) -> None:

@@ -8,7 +8,7 @@ import typer
 
 from ..errors import PartitaError
 from . import terminal
-from .groups import holds_several, name_passed_over
+from .groups import holds_several, name_skipped
 from .options import Folder, Trust, use_one_thread
 
 
@@ -31,24 +31,36 @@ class Which(str, Enum):
 
 def export(
     run: Folder,
-    folder: Annotated[Path | None, typer.Option("--csv", help="Where to write the CSV files.")] = None,
-    manifest: Annotated[Path | None, typer.Option(help="Where to write who has which rows, as JSON.")] = None,
-    models: Annotated[Path | None, typer.Option(help="A new folder for the models.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--csv", metavar="FOLDER", help="Write the CSV files into this folder.")
+    ] = None,
+    manifest: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write to this file which rows each client has, as JSON.")
+    ] = None,
+    models: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Write the models into this new folder.")
+    ] = None,
     client: Annotated[
-        list[str] | None, typer.Option(help="Only the model of this client; may be given several times.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Write only the model of this client. May be given several times."),
     ] = None,
     form: Annotated[
         list[Format] | None,
-        typer.Option("--format", help="Beside safetensors: graphs for other tools; may be given several times."),
+        typer.Option("--format", help="Also write graphs for other tools. May be given several times."),
     ] = None,
-    which: Annotated[Which | None, typer.Option(help="Another model than the one that is meant to be used.")] = None,
-    merged: Annotated[bool, typer.Option("--merged", help="Also each client's whole network in one file.")] = False,
-    licence: Annotated[str | None, typer.Option(help="The licence that the model card states.")] = None,
+    which: Annotated[
+        Which | None,
+        typer.Option(help="The models to write; by default those that the method is meant to be used with."),
+    ] = None,
+    merged: Annotated[
+        bool, typer.Option("--merged", help="Also write each client's whole network into one file.")
+    ] = False,
+    licence: Annotated[str | None, typer.Option(metavar="NAME", help="The licence that the model card states.")] = None,
     label_counts: Annotated[
         bool,
-        typer.Option("--label-counts", help="Let the card tell how many training samples of each label clients have."),
+        typer.Option("--label-counts", help="State in the card how many training samples of each label clients have."),
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace models that are there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace a folder of models that exists.")] = False,
     trust: Trust = False,
 ) -> None:
     """Write a run's numbers as CSV files, the division of its data as a manifest, or its models.
@@ -82,7 +94,7 @@ def export(
 
         gathered = gather([run])
         written += export_csv(gathered.runs, folder, several=several)
-        name_passed_over(gathered.passed_over)
+        name_skipped(gathered.skipped)
     if manifest is not None:
         from ..runs.export import export_manifest
 

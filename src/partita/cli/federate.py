@@ -16,18 +16,22 @@ if TYPE_CHECKING:
     from ..deploy.deployment import Deployment
 
 Federation = Annotated[
-    Path, typer.Option("--federation", "-f", help="The operator's folder, written by: partita federate init")
+    Path,
+    typer.Option(
+        "--federation", "-f", metavar="FOLDER", help="The operator's folder, written by: partita federate init"
+    ),
 ]
-Seconds = Annotated[float, typer.Option(help="Seconds within which a site must answer.")]
+Seconds = Annotated[float, typer.Option(help="The seconds within which a site must answer.")]
 Replies = Annotated[int, typer.Option(help="The least number of updates in a round.", min=1)]
-Absent = Annotated[float, typer.Option(help="Seconds until a round continues without an absent site.")]
+Absent = Annotated[float, typer.Option(help="The seconds after which a round continues without an absent site.")]
 Norm = Annotated[float | None, typer.Option(help="The largest norm of an update; by default no bound.")]
 
 
 def server(
     plan: PlanFile,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The folder of the run; an existing run is continued.")
+        Path,
+        typer.Option("--output", "-o", metavar="FOLDER", help="The folder of the run; an existing run is continued."),
     ],
     federation: Federation = Path(),
     seconds: Seconds = 600.0,
@@ -55,11 +59,14 @@ def server(
 def up(
     experiment: ExperimentFile = None,
     overrides: Overrides = None,
-    nodes: Annotated[int | None, typer.Option(help="The same as data.split.clients=COUNT.", min=1)] = None,
+    nodes: Annotated[
+        int | None, typer.Option(help="The number of sites; the same as data.split.clients=COUNT.", min=1)
+    ] = None,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The folder for the run, the sites and the SuperLink.")
+        Path,
+        typer.Option("--output", "-o", metavar="FOLDER", help="The folder for the run, the sites and the SuperLink."),
     ] = Path("federation"),
-    port: Annotated[int, typer.Option(help="The SuperLink's port; by default a free one.", min=0, max=65535)] = 0,
+    port: Annotated[int, typer.Option(help="The SuperLink's port; 0 takes a free one.", min=0, max=65535)] = 0,
     seconds: Seconds = 600.0,
     replies: Replies = 1,
     absent: Absent = 60.0,

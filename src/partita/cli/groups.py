@@ -1,4 +1,4 @@
-"""Commands on a folder that holds several runs: means over seeds, with intervals, and what was passed over."""
+"""Commands on a folder that holds several runs: means over seeds, with intervals, and which runs were skipped."""
 
 import json
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from . import terminal
 
 if TYPE_CHECKING:
     from ..report.study import Study
-    from ..runs.gathering import PassedOver
+    from ..runs.gathering import Skipped
     from ..runs.stored import StoredRun
 
 
@@ -40,21 +40,21 @@ def show_several(folder: Path, as_json: bool) -> None:
         terminal.print_table(table)
     for note in (*found.notes, *found.remarks):
         terminal.say(f"Note: {note}")
-    name_passed_over(found.passed_over)
+    name_skipped(found.skipped)
 
 
-def name_passed_over(passed_over: "tuple[PassedOver, ...]") -> None:
-    for each in passed_over:
+def name_skipped(skipped: "tuple[Skipped, ...]") -> None:
+    for each in skipped:
         terminal.tell(str(each), "yellow", "Note")
 
 
 @dataclass(frozen=True)
 class Made:
-    """What was made of the runs of a folder: one result for each run, by method; and which runs were passed over."""
+    """The results of a command on the runs of a folder, by method, and the runs that it skipped."""
 
     groups: "dict[str, list[StoredRun]]"
     results: dict[Path, dict[str, Any]]
-    passed_over: "tuple[PassedOver, ...]"
+    skipped: "tuple[Skipped, ...]"
 
     def of(self, name: str) -> list[dict[str, Any]]:
         """The results of a group, one for each seed."""
@@ -71,15 +71,15 @@ class Made:
             for name, runs in self.groups.items()
         }
         runs = {str(folder): found for folder, found in self.results.items()}
-        return {"groups": groups, "runs": runs, "passed_over": _reasons(self.passed_over)}
+        return {"groups": groups, "runs": runs, "skipped": _reasons(self.skipped)}
 
 
 def for_each_run(folder: Path, do: Callable[[Path], dict[str, Any]]) -> Made:
-    """Do something with every run of a folder that is done; what cannot be done is passed over, with the reason.
+    """Do something with every run of a folder that is done; runs for which it fails are skipped, with the reason.
 
     If nothing can be done, the first reason is an error.
     """
-    from ..runs.gathering import PassedOver, gather
+    from ..runs.gathering import Skipped, gather
     from ..runs.grouping import grouped
 
     gathered = gather([folder], finished=True)
@@ -92,13 +92,13 @@ def for_each_run(folder: Path, do: Callable[[Path], dict[str, Any]]) -> Made:
             problems[run.folder] = problem
     if not found:
         raise next(iter(problems.values()))
-    failed = (PassedOver(place, str(problem)) for place, problem in problems.items())
+    failed = (Skipped(place, str(problem)) for place, problem in problems.items())
     groups = grouped([run for run in gathered.runs if run.folder in found])
-    return Made(groups, found, (*gathered.passed_over, *failed))
+    return Made(groups, found, (*gathered.skipped, *failed))
 
 
-def _reasons(passed_over: "tuple[PassedOver, ...]") -> dict[str, str]:
-    return {str(each.folder): each.reason for each in passed_over}
+def _reasons(skipped: "tuple[Skipped, ...]") -> dict[str, str]:
+    return {str(each.folder): each.reason for each in skipped}
 
 
 def _as_dict(found: "Study") -> dict[str, Any]:
@@ -110,5 +110,5 @@ def _as_dict(found: "Study") -> dict[str, Any]:
         "methods": [method_as_dict(found, method) for method in found.methods],
         "baselines": [method_as_dict(found, method) for method in found.baselines],
         "notes": [*found.notes, *found.remarks],
-        "passed_over": _reasons(found.passed_over),
+        "skipped": _reasons(found.skipped),
     }

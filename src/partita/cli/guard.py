@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from . import terminal
-from .groups import for_each_run, holds_several, name_passed_over
+from .groups import for_each_run, holds_several, name_skipped
 from .options import AsJson, Folder, Trust, use_one_thread
 
 
@@ -15,11 +15,15 @@ def guard(
     run: Folder,
     global_run: Annotated[
         Path | None,
-        typer.Option("--global", help="A run with a global model; by default this run itself or its baseline."),
+        typer.Option(
+            "--global", metavar="RUN", help="A run with a global model; by default this run itself or its baseline."
+        ),
     ] = None,
     prior: Annotated[
         float | None,
-        typer.Option(help="With this many validation samples, a client's own loss counts as much as that of all."),
+        typer.Option(
+            help="With this many validation samples, a client's own loss counts as much as that of all; by default 4."
+        ),
     ] = None,
     trust: Trust = False,
     as_json: AsJson = False,
@@ -27,7 +31,7 @@ def guard(
     """Choose each client's personal model, the global one or a mixture on validation data, and show test scores.
 
     `partita run` does this too when it makes baselines. For a folder that holds several runs, the command shows each
-    method's means over its seeds with an interval, and names the runs that it passed over.
+    method's means over its seeds with an interval, and names the runs that it skips.
 
     Examples:
 
@@ -67,7 +71,7 @@ def guard(
             return
         rows = [[name, *over_seeds_cells(made.of(name), runs[0].metric)] for name, runs in made.groups.items()]
         terminal.print_table(Table(["method", *OVER_SEEDS], rows, note=OVER_SEEDS_NOTE))
-        name_passed_over(made.passed_over)
+        name_skipped(made.skipped)
         return
     found = guarded(run)
     if as_json:

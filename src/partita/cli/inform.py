@@ -30,7 +30,12 @@ class Kind(str, Enum):
     analyses = "analyses"
 
 
-def list_(kind: Annotated[Kind, typer.Argument(help="What to list.")], as_json: AsJson = False) -> None:
+def list_(
+    kind: Annotated[
+        Kind, typer.Argument(metavar="KIND", help="algorithms, servers, models, data, splits, executors or analyses.")
+    ],
+    as_json: AsJson = False,
+) -> None:
     """List what you can choose by name: algorithms, servers, models, data, splits, executors or analyses.
 
     Example: partita list algorithms
@@ -45,14 +50,26 @@ def list_(kind: Annotated[Kind, typer.Argument(help="What to list.")], as_json: 
 
 
 def describe(
-    algorithm: Annotated[str, typer.Argument(help="Name of an algorithm.", autocompletion=completing("algorithms"))],
+    algorithm: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="An algorithm; see: partita list algorithms", autocompletion=completing("algorithms")
+        ),
+    ],
     overrides: Overrides = None,
     model: Annotated[
-        str, typer.Option("--model", "-m", help="See: partita list models", autocompletion=completing("models"))
+        str,
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="NAME",
+            help="The network; see: partita list models",
+            autocompletion=completing("models"),
+        ),
     ] = "cnn4",
-    shape: Annotated[str, typer.Option(help="Shape of one input.")] = "3,32,32",
-    classes: Annotated[int, typer.Option(help="Number of classes.")] = 10,
-    options: Annotated[bool, typer.Option("--options", help="The options alone, without a network.")] = False,
+    shape: Annotated[str, typer.Option(metavar="SIZES", help="The shape of one input, without the batch.")] = "3,32,32",
+    classes: Annotated[int, typer.Option(help="The number of classes.")] = 10,
+    options: Annotated[bool, typer.Option("--options", help="Show only the options, without a network.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show an algorithm: its source and options, and what it shares, keeps, trains and freezes of a network.
@@ -106,11 +123,11 @@ def describe(
 
 
 def demo(
-    rounds: Annotated[int, typer.Option("--rounds", "-r", help="Rounds of each method.")] = 30,
+    rounds: Annotated[int, typer.Option("--rounds", "-r", help="The number of rounds of each method.")] = 30,
     seed: Annotated[int, typer.Option("--seed", "-s", help="The seed of the split, the weights and the batches.")] = 0,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where the runs and the report are kept.")] = Path(
-        "runs/demo"
-    ),
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FOLDER", help="The folder of the runs and the report.")
+    ] = Path("runs/demo"),
     as_json: AsJson = False,
 ) -> None:
     """Compare seven methods on digits that each of 30 people labels in their own way. Takes about a minute.

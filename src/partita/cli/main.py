@@ -112,6 +112,9 @@ federate_app.command("enrol")(operator.enrol)
 federate_app.command("revoke")(operator.revoke)
 federate_app.command("rotate")(operator.rotate)
 federate_app.command("status")(operator.status)
+for each in (app, data_app, node_app, federate_app, recipe_app):
+    for command in each.registered_commands:
+        command.help = options.help_of(command.callback)
 
 
 def main() -> None:

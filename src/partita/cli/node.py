@@ -22,9 +22,13 @@ PlanFile = Annotated[Path, typer.Argument(metavar="PLAN.json", help="A plan, wri
 
 
 def plan(
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
-    sites: Annotated[str, typer.Option(help="Names of the sites, as in --sites anna,ben,cleo")] = "",
-    schema: Annotated[str, typer.Option(help="The version of the data's schema that sites' contracts require.")] = "",
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write.")],
+    sites: Annotated[
+        str, typer.Option(metavar="NAMES", help="The sites, separated by commas, as in --sites anna,ben,cleo")
+    ] = "",
+    schema: Annotated[
+        str, typer.Option(metavar="VERSION", help="The version of the data's schema that sites' contracts require.")
+    ] = "",
     secure: Secure = False,
     experiment: ExperimentFile = None,
     overrides: Overrides = None,
@@ -81,7 +85,7 @@ def log(
         bool, typer.Option("--verify", help="Check the chain of hashes, and print the last hash.")
     ] = False,
     last: Annotated[
-        str | None, typer.Option(help="A hash noted earlier; with --verify, it must be in the log.")
+        str | None, typer.Option(metavar="HASH", help="A hash noted earlier; with --verify, it must be in the log.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -158,7 +162,7 @@ def backup(
     """Copy the whole personal state of a site, also while the site is running.
 
     If the site has a key, the copy is encrypted with it: keep the key elsewhere. To restore the copy, stop the site,
-    replace personal.sqlite by the copy, and see: partita node restore --help
+    replace personal.sqlite with the copy, and see: partita node restore --help
 
     Example: partita node backup node.toml /backup/anna.sqlite
     """
@@ -192,7 +196,7 @@ def restore(
     with site.store() as store, closing(AuditLog(site.log)) as log:
         held = store.restore(hash, round)
         log.add("restored", plan=hash, round=round, held=held)
-    what = f"the state of round {held}" if held else "no state: the personal part starts anew"
+    what = f"the state of round {held}" if held else "no state: the personal part starts again from its initial values"
     terminal.tell(f"{site.settings.name} continues from round {round} of {hash[:12]} with {what}.")
 
 

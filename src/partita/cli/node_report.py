@@ -20,9 +20,12 @@ VERDICTS = {"not": "not hurt", "perhaps": "perhaps hurt", "surely": "surely hurt
 
 def report(
     node: NodeFile,
-    plan: Annotated[str | None, typer.Option(help="The first letters of a plan's hash; by default all plans.")] = None,
+    plan: Annotated[
+        str | None, typer.Option(metavar="HASH", help="The first letters of a plan's hash; by default all plans.")
+    ] = None,
     model: Annotated[
-        Path | None, typer.Option(help="Write the weights of the site's own network to this file (safetensors).")
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the weights of the site's own network to this file (safetensors)."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

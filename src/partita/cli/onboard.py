@@ -23,20 +23,31 @@ class Start(str, Enum):
 
 def onboard(
     run: OneFolder,
-    data: Annotated[Path, typer.Option(help="The new client's samples with labels: .npz, .csv or pictures.")],
-    models: Annotated[Path, typer.Option(help="A new folder for its model.")],
-    name: Annotated[str, typer.Option(help="The name of the new client.")] = "new",
-    test: Annotated[Path | None, typer.Option(help="More samples with labels, to score the model on.")] = None,
+    data: Annotated[
+        Path,
+        typer.Option(
+            metavar="DATA",
+            help="The new client's samples with labels: a file or a folder of pictures, as for partita predict.",
+        ),
+    ],
+    models: Annotated[Path, typer.Option(metavar="FOLDER", help="Write its model into this new folder.")],
+    name: Annotated[str, typer.Option(metavar="NAME", help="The name of the new client.")] = "new",
+    test: Annotated[
+        Path | None, typer.Option(metavar="DATA", help="More samples with labels, to score the model on.")
+    ] = None,
     start: Annotated[
         Start,
         typer.Option(
-            help="What the personal part starts from: the initial one, the others' mean, or the best of theirs."
+            help="What the personal part starts from: the initial one, the mean of other clients', or the best of "
+            "theirs."
         ),
     ] = Start.mean,
-    epochs: Annotated[int, typer.Option(help="Epochs of training.", min=0)] = 20,
+    epochs: Annotated[int, typer.Option(help="The number of epochs of training.", min=0)] = 20,
     lr: Annotated[float, typer.Option(help="The learning rate.", min=0)] = 0.05,
-    label_column: Annotated[str, typer.Option(help="The column of a table that has the labels.")] = "label",
-    force: Annotated[bool, typer.Option("--force", help="Replace models that are there.")] = False,
+    label_column: Annotated[
+        str, typer.Option(metavar="NAME", help="The column of a table that has the labels.")
+    ] = "label",
+    force: Annotated[bool, typer.Option("--force", help="Replace a folder of models that exists.")] = False,
     trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:

@@ -23,8 +23,12 @@ PAUSE = 2.0
 
 def init(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A new folder for the operator and all sites.")],
-    sites: Annotated[str, typer.Option(help="Names of the sites, as in --sites anna,ben,cleo")],
-    host: Annotated[str, typer.Option(help="The name under which sites reach the server.")] = "localhost",
+    sites: Annotated[
+        str, typer.Option(metavar="NAMES", help="The sites, separated by commas, as in --sites anna,ben,cleo")
+    ],
+    host: Annotated[
+        str, typer.Option(metavar="NAME", help="The host name under which sites reach the server.")
+    ] = "localhost",
     public_port: Annotated[int, typer.Option(help="The port at which sites reach the server.", min=1, max=65535)] = 443,
     port: Annotated[int, typer.Option(help="The SuperLink's port on the server itself.", min=1, max=65535)] = 8000,
     trial: Annotated[bool, typer.Option("--trial", help="Also make certificates and keys, for a trial only.")] = False,
@@ -76,7 +80,7 @@ def rotate(site: Site, key: PublicKey, federation: Federation = Path()) -> None:
 def status(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of the federation's run.")],
     web: Annotated[bool, typer.Option("--web", help="Serve a local web page that updates itself.")] = False,
-    port: Annotated[int, typer.Option(help="The port of the page; 0 chooses a free one.", min=0, max=65535)] = 8090,
+    port: Annotated[int, typer.Option(help="The port of the page; 0 takes a free one.", min=0, max=65535)] = 8090,
     follow: Annotated[bool, typer.Option("--follow", help="Print the status again after each change.")] = False,
     as_json: AsJson = False,
 ) -> None:

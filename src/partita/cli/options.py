@@ -1,6 +1,7 @@
 """What do commands have in common? Arguments, and how they handle interruptions."""
 
 import gc
+import inspect
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,31 +25,42 @@ Overrides = Annotated[
     list[str] | None,
     typer.Argument(metavar="[KEY=VALUE]...", help="Settings by dotted key, as in algorithm.optimizer.lr=0.05"),
 ]
+DataSettings = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[KEY=VALUE]...", help="Settings of the data by dotted key, as in split.alpha=0.5"),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Folder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run, or of several.")]
 OneFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
 On = Annotated[
     str | None,
     typer.Option(
-        help="The executor: inline, processes or processes:COUNT, ray or ray:ADDRESS; by default one process "
-        "for each core. It does not change results.",
+        metavar="EXECUTOR",
+        help="What carries out jobs: inline, processes[:COUNT] or ray[:ADDRESS]; by default one process for each core. "
+        "It does not change results.",
     ),
 ]
 Trust = Annotated[
     bool,
-    typer.Option("--trust", help="Import functions that the file or the run names as package.module:function."),
+    typer.Option("--trust", help="Import functions that the file or the run names as MODULE:FUNCTION."),
 ]
 Network = Annotated[
     str | None,
     typer.Option(
-        help="For exported models whose network is a class of your own: where it is, as MODULE:CLASS. "
-        "The module is imported."
+        metavar="MODULE:CLASS",
+        help="The network of exported models, if it is a class of your own. The module is imported.",
     ),
 ]
 Workers = Annotated[
     int | None,
     typer.Option(help="The same as --on processes:COUNT.", min=1),
 ]
+
+
+def help_of(command: Callable[..., object] | None) -> str:
+    """Its docstring with each paragraph in one line, so that the terminal alone wraps it."""
+    paragraphs = (inspect.getdoc(command) or "").split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
 def installed_version() -> str:
@@ -92,7 +104,7 @@ def executor_text(on: str | None, workers: int | None) -> str | None:
 def loading() -> Iterator[None]:
     """Import what a command needs without collecting garbage, which finds none and takes a sixth of the time.
 
-    Later collections pass over what was loaded: it stays for as long as the process.
+    Later collections skip what was loaded: it stays for as long as the process.
     """
     gc.disable()
     try:

@@ -16,15 +16,22 @@ from .options import AsJson, Network, Trust, use_one_thread
 def predict(
     models: Annotated[Path, typer.Argument(metavar="RUN|FOLDER", help="A run, or a folder of exported models.")],
     data: Annotated[
-        Path, typer.Argument(help="An .npz, .npy, .csv, .jsonl or .txt file, a picture, or a folder of pictures.")
+        Path,
+        typer.Argument(
+            metavar="DATA", help="An .npz, .npy, .csv, .jsonl or .txt file, a picture, or a folder of pictures."
+        ),
     ],
-    client: Annotated[str | None, typer.Option(help="The client whose model is asked.")] = None,
-    global_model: Annotated[bool, typer.Option("--global", help="Ask the global model instead.")] = False,
+    client: Annotated[str | None, typer.Option(metavar="NAME", help="The client whose model answers.")] = None,
+    global_model: Annotated[bool, typer.Option("--global", help="Use the global model instead.")] = False,
     unguarded: Annotated[
-        bool, typer.Option("--unguarded", help="Ask the personal model, whatever the guard chose.")
+        bool, typer.Option("--unguarded", help="Use the personal model, whatever the guard chose.")
     ] = False,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the CSV to this file.")] = None,
-    label_column: Annotated[str, typer.Option(help="The column of a table that has the right answers.")] = "label",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the CSV to this file.")
+    ] = None,
+    label_column: Annotated[
+        str, typer.Option(metavar="NAME", help="The column of a table that has the right answers.")
+    ] = "label",
     network: Network = None,
     trust: Trust = False,
     as_json: AsJson = False,

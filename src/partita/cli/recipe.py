@@ -16,9 +16,12 @@ if TYPE_CHECKING:
     from ..recipes.recipe import Recipe, Size
     from ..recipes.result import RecipeResult
 
-Name = Annotated[str, typer.Argument(help="The name of a recipe; see: partita recipe list")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="A recipe; see: partita recipe list")]
 SmallSize = Annotated[bool, typer.Option("--small", help="Run the variant that fits a small machine.")]
-Results = Annotated[Path | None, typer.Option("--results", help="A folder of results; by default that of the package.")]
+Results = Annotated[
+    Path | None,
+    typer.Option("--results", metavar="FOLDER", help="The folder of results; by default that of the package."),
+]
 
 
 def list_recipes(as_json: AsJson = False) -> None:
@@ -66,11 +69,17 @@ def run(
     name: Name,
     small: SmallSize = False,
     only: Annotated[
-        str | None, typer.Option(metavar="RUNS", help="Only these runs, separated by commas; other results stay.")
+        str | None, typer.Option(metavar="RUNS", help="Make only these runs, separated by commas; other results stay.")
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="The folder of results to which this one is added."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FOLDER",
+            help="The folder of results to which this one is added; by default that of a checkout, or "
+            "runs/recipes/results.",
+        ),
     ] = None,
     finished: Annotated[
         bool, typer.Option("--finished", help="Make the result from finished runs; start no run.")
@@ -111,7 +120,7 @@ def run(
 
 
 def check(
-    name: Annotated[str | None, typer.Argument(help="The name of a recipe; by default all.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="A recipe; by default all.")] = None,
     results: Results = None,
 ) -> None:
     """Judge the claims of papers from stored results alone.
@@ -131,7 +140,7 @@ def check(
 
 
 def page(
-    path: Annotated[Path, typer.Argument(help="The file to write.")] = Path("docs/reproduction.md"),
+    path: Annotated[Path, typer.Argument(metavar="[FILE]", help="The file to write.")] = Path("docs/reproduction.md"),
     results: Results = None,
 ) -> None:
     """Write the page of reproductions, its pictures and `learned.md` beside it, from recipes and stored results.

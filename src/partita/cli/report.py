@@ -9,14 +9,16 @@ import typer
 from ..errors import PartitaError
 from ..report import REPORT
 from . import terminal
-from .groups import name_passed_over
+from .groups import name_skipped
 
 
 def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Runs, or folders that hold runs.")],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="The file; by default report.html in the folder that was given."),
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="The file; by default report.html in the folder that was given."
+        ),
     ] = None,
 ) -> None:
     """Write one HTML file about runs: results, baselines, curves, clients, cost and provenance.
@@ -38,7 +40,7 @@ def report(
     place = output or (found[0] if len(found) == 1 else one or Path()) / REPORT
     shown = study(found)
     terminal.tell(f"Report: {write_study(shown, place)}")
-    name_passed_over(shown.passed_over)
+    name_skipped(shown.skipped)
 
 
 def try_report(folders: Sequence[Path], path: Path, *, tell: bool = True) -> None:

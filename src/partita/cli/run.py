@@ -50,8 +50,7 @@ Track = Annotated[
     typer.Option(
         "--track",
         metavar="TRACKER",
-        help="Log each round to tensorboard[:FOLDER], mlflow[:ADDRESS] or wandb[:PROJECT]; may be repeated, as in "
-        "--track tensorboard --track mlflow:http://localhost:5000",
+        help="Log each round to tensorboard[:FOLDER], mlflow[:ADDRESS] or wandb[:PROJECT]. May be given several times.",
     ),
 ]
 
@@ -61,24 +60,47 @@ def run(
     overrides: Overrides = None,
     algorithm: Annotated[
         str | None,
-        typer.Option("--algorithm", "-a", help="See: partita list algorithms", autocompletion=completing("algorithms")),
+        typer.Option(
+            "--algorithm",
+            "-a",
+            metavar="NAME",
+            help="The method; by default the file's, or fedper. See: partita list algorithms",
+            autocompletion=completing("algorithms"),
+        ),
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option("--model", "-m", help="See: partita list models", autocompletion=completing("models")),
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="NAME",
+            help="The network; by default the file's, or mlp. See: partita list models",
+            autocompletion=completing("models"),
+        ),
     ] = None,
     data: Annotated[
         str | None,
-        typer.Option("--data", "-d", help="See: partita list data", autocompletion=completing("data")),
+        typer.Option(
+            "--data",
+            "-d",
+            metavar="NAME",
+            help="The data; by default the file's, or digits. See: partita list data",
+            autocompletion=completing("data"),
+        ),
     ] = None,
-    rounds: Annotated[int | None, typer.Option("--rounds", "-r", help="The number of rounds.")] = None,
-    seed: Annotated[int | None, typer.Option("--seed", "-s", help="The seed of all random numbers.")] = None,
+    rounds: Annotated[
+        int | None, typer.Option("--rounds", "-r", help="The number of rounds; by default the file's, or 20.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", "-s", help="The seed of all random numbers; by default the file's, or 0.")
+    ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The run's folder; by default a new one in runs/.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FOLDER", help="The run's folder; by default a new one in runs/."),
     ] = None,
     save: Annotated[bool, typer.Option(help="Keep the run, so that it can be resumed and shown.")] = True,
     seeds: Annotated[int, typer.Option(help="Repeat with this many seeds, on the same division of data.")] = 1,
-    commit_every: Annotated[int, typer.Option(help="Rounds between commits.")] = 1,
+    commit_every: Annotated[int, typer.Option(help="The number of rounds between commits.")] = 1,
     baselines: Annotated[
         BaselineChoice,
         typer.Option(help="Baselines beside the run: tuned on validation data, at one default rate (quick), or none."),
@@ -106,7 +128,9 @@ def run(
     partita run algorithm=flayer algorithm.on=fedper data.split.clients=30 data.split.alpha=0.5 --no-save
     """
     if not save and seeds != 1:
-        raise PartitaError(f"--no-save keeps nothing, and --seeds {seeds} compares runs that are kept. Leave one away.")
+        raise PartitaError(
+            f"--no-save keeps nothing, and --seeds {seeds} compares runs that are kept. Omit one of them."
+        )
     file, changes = file_and_changes(experiment, overrides)
     options = {"algorithm": algorithm, "model": model, "data": data, "rounds": rounds, "seed": seed}
     given = [*(f"{key}={value}" for key, value in options.items() if value is not None), *changes]

@@ -16,23 +16,38 @@ def serve(
     paths: Annotated[
         list[Path], typer.Argument(metavar="RUN...", help="Runs, exported models, or folders that hold them.")
     ],
-    host: Annotated[str, typer.Option(help="Where to listen; by default only this machine can ask.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port; 0 takes any that is free.", min=0, max=65535)] = 8000,
+    host: Annotated[
+        str,
+        typer.Option(metavar="ADDRESS", help="The address to listen on; by default, only this machine can connect."),
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port; 0 takes a free one.", min=0, max=65535)] = 8000,
     token_file: Annotated[
         Path | None,
-        typer.Option(help="A file with a token that requests must carry. Only with a token can clients be onboarded."),
+        typer.Option(
+            metavar="FILE",
+            help="A file with a token that requests must carry. Clients can be onboarded only with a token.",
+        ),
     ] = None,
     keep: Annotated[
         Path | None,
-        typer.Option(help="A folder for onboarded clients; the next server with the same folder has them too."),
+        typer.Option(
+            metavar="FOLDER", help="Keep onboarded clients in this folder; a server started later with it has them too."
+        ),
     ] = None,
     memory: Annotated[
-        int, typer.Option(help="Megabytes for personal parts; beyond that, the least recently used are dropped.", min=1)
+        int,
+        typer.Option(
+            help="Megabytes of memory for personal parts; beyond that, the least recently used are dropped.", min=1
+        ),
     ] = 512,
-    rate: Annotated[float, typer.Option(help="Requests per second from one address; 0 is no limit.", min=0)] = 1000.0,
-    seconds: Annotated[float, typer.Option(help="Seconds that one request may take.", min=0.1)] = 10.0,
-    rows: Annotated[int, typer.Option(help="Inputs that one request may hold.", min=1)] = 256,
-    batch: Annotated[int, typer.Option(help="Inputs that go through the network together.", min=1)] = 64,
+    rate: Annotated[
+        float, typer.Option(help="The largest number of requests per second from one address; 0 is no limit.", min=0)
+    ] = 1000.0,
+    seconds: Annotated[float, typer.Option(help="The time limit of a request, in seconds.", min=0.1)] = 10.0,
+    rows: Annotated[int, typer.Option(help="The largest number of inputs in a request.", min=1)] = 256,
+    batch: Annotated[
+        int, typer.Option(help="The largest number of inputs that go through the network together.", min=1)
+    ] = 64,
     network: Network = None,
     trust: Trust = False,
 ) -> None:

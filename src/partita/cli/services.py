@@ -10,7 +10,7 @@ from ..errors import PartitaError
 
 def superlink(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder of the certificates and the database.")],
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port to listen on.", min=1, max=65535)] = 8000,
 ) -> None:
     """Run Flower's SuperLink until it is interrupted. Sites and the server exchange messages through it.
@@ -25,11 +25,13 @@ def superlink(
 
 
 def connect(
-    superlink: Annotated[str, typer.Option(help="Host and port of the SuperLink.")],
-    certificate: Annotated[Path, typer.Option(help="The certificate of the authority that signed the SuperLink's.")],
-    key: Annotated[Path, typer.Option(help="The site's private key, whose public half is enrolled.")],
-    socket: Annotated[Path, typer.Option(help="The socket of the site's process (partita node run).")],
-    home: Annotated[Path, typer.Option(help="A folder for Flower's files.")] = Path("flower"),
+    superlink: Annotated[str, typer.Option(metavar="HOST:PORT", help="The address of the SuperLink.")],
+    certificate: Annotated[
+        Path, typer.Option(metavar="FILE", help="The certificate of the authority that signed the SuperLink's.")
+    ],
+    key: Annotated[Path, typer.Option(metavar="FILE", help="The site's private key, whose public half is enrolled.")],
+    socket: Annotated[Path, typer.Option(metavar="FILE", help="The socket of the site's process (partita node run).")],
+    home: Annotated[Path, typer.Option(metavar="FOLDER", help="A folder for Flower's files.")] = Path("flower"),
 ) -> None:
     """Run Flower's SuperNode until it is interrupted. It connects a site with the SuperLink.
 

@@ -24,14 +24,17 @@ def show(
     run: Folder,
     oracle: Annotated[bool, typer.Option("--oracle", help="Also show the round that is best on test data.")] = False,
     target: Annotated[
-        float | None, typer.Option(help="Also show the rounds, time and bytes to this test score.")
+        float | None,
+        typer.Option(
+            metavar="SCORE", help="Also show the rounds, time and bytes until this test score, as in --target 0.9"
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show a run: its experiment, progress and scores, and the gains of clients over the baselines.
 
     For a folder of several runs, it shows each method with means and intervals over its seeds, and names the runs
-    that are passed over.
+    that it skips.
 
     Examples:
 
@@ -68,7 +71,7 @@ def show(
 
 
 def list_runs(
-    folder: Annotated[Path, typer.Argument(help="The folder that holds the runs.")] = Path("runs"),
+    folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="The folder that holds the runs.")] = Path("runs"),
     as_json: AsJson = False,
 ) -> None:
     """List the runs in a folder, with their progress and scores.
@@ -112,7 +115,9 @@ class Form(str, Enum):
 
 def compare(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Runs, or folders that hold runs.")],
-    baseline: Annotated[str | None, typer.Option(help="The method to compare with; by default the first.")] = None,
+    baseline: Annotated[
+        str | None, typer.Option(metavar="METHOD", help="The method to compare with; by default the first.")
+    ] = None,
     form: Annotated[Form, typer.Option(help="How to write the table.")] = Form.terminal,
 ) -> None:
     """Compare runs, paired over clients and seeds: differences with intervals, corrected tests, wins and losses.
@@ -140,6 +145,6 @@ def print_kept(kept: "StoredRun", beside: "NamedBaselines", as_json: bool) -> No
         write_json(kept, sys.stdout, {"gains": [gain_as_dict(gain, kept.record) for gain in gains]})
         print()
         return
-    # Its notes were told when it began.
+    # Its notes were printed when it began.
     print_run(kept, notes=False)
     print_gains(kept, gains, beside)

@@ -31,18 +31,46 @@ def first_steps(version: str) -> None:
 def new(
     file: Annotated[Path, typer.Argument(metavar="[FILE.toml]", help="The file to write.")] = Path("experiment.toml"),
     algorithm: Annotated[
-        str, typer.Option("--algorithm", "-a", help="The method.", autocompletion=completing("algorithms"))
+        str,
+        typer.Option(
+            "--algorithm",
+            "-a",
+            metavar="NAME",
+            help="The method; see: partita list algorithms",
+            autocompletion=completing("algorithms"),
+        ),
     ] = "fedper",
     model: Annotated[
-        str, typer.Option("--model", "-m", help="The network.", autocompletion=completing("models"))
+        str,
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="NAME",
+            help="The network; see: partita list models",
+            autocompletion=completing("models"),
+        ),
     ] = "mlp",
-    data: Annotated[str, typer.Option("--data", "-d", help="The data.", autocompletion=completing("data"))] = "digits",
+    data: Annotated[
+        str,
+        typer.Option(
+            "--data", "-d", metavar="NAME", help="The data; see: partita list data", autocompletion=completing("data")
+        ),
+    ] = "digits",
     split: Annotated[
         str | None,
-        typer.Option(help="How to divide the data among clients.", autocompletion=completing("splits")),
+        typer.Option(
+            metavar="NAME",
+            help="The division among clients; by default that of the data. See: partita list splits",
+            autocompletion=completing("splits"),
+        ),
     ] = None,
     server: Annotated[
-        str | None, typer.Option(help="How the server aggregates.", autocompletion=completing("servers"))
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The aggregation; by default that of the method. See: partita list servers",
+            autocompletion=completing("servers"),
+        ),
     ] = None,
 ) -> None:
     """Write an experiment file for a method, a network and data, in which every setting is explained.
@@ -66,7 +94,7 @@ def new(
 
 def schema(
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write it to this file, and print nothing.")
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it to this file, and print nothing.")
     ] = None,
 ) -> None:
     """Print a JSON schema of experiment files, with which an editor completes and checks them.
@@ -89,7 +117,7 @@ def schema(
 
 
 def doctor(
-    run: Annotated[bool, typer.Option("--run/--no-run", help="Whether to try a run of a few seconds too.")] = True,
+    run: Annotated[bool, typer.Option("--run/--no-run", help="Also try a run of a few seconds.")] = True,
     as_json: AsJson = False,
 ) -> None:
     """Check the installation, extras, data folder, cores, memory and disk, and say what to do.

@@ -30,12 +30,12 @@ def sweep(
         typer.Option(
             "--over",
             metavar="KEY=VALUE,VALUE",
-            help="A setting and the values to try; repeated for a grid of several settings.",
+            help="A setting and the values to try. Give it several times for a grid of several settings.",
         ),
     ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The folder of all runs of the sweep.")] = Path(
-        "runs/sweep"
-    ),
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FOLDER", help="The folder of all runs of the sweep.")
+    ] = Path("runs/sweep"),
     seeds: Annotated[int, typer.Option(help="Repeat every point with this many seeds.", min=1)] = 1,
     form: Annotated[Form, typer.Option(help="How to write the table.")] = Form.terminal,
     on: On = None,

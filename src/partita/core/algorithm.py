@@ -204,7 +204,8 @@ def server_round(
 def _marked(algorithm: Algorithm, state: Tensors, decided: Collection[str], network: Network) -> Tensors:
     if unknown := [name for name in decided if name not in network.names]:
         raise PartitaError(
-            f"{algorithm.label} decides on {unknown[0]!r}, which the network does not have. Choose among Network.names."
+            f"{algorithm.label} decides on {unknown[0]!r}, which is no tensor of the network. Its tensors: "
+            f"{', '.join(network.names)}."
         )
     unmarked = {name: tensor for name, tensor in state.items() if not name.startswith(MARK)}
     return unmarked | {MARK + name: torch.zeros(0) for name in network.names if name in decided}

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from ..errors import PartitaError
+from ..errors import PartitaError, unknown
 from ..randomness import seeded
 from ..tensors import Tensors
 from .client import Client
@@ -30,7 +30,8 @@ def independent(personal: Selector) -> Callable[[Client], Tensors]:
                 fresh = deepcopy(module).cpu()
                 if not callable(reset := getattr(fresh, "reset_parameters", None)):
                     raise PartitaError(
-                        f"{type(module).__name__} has no reset_parameters(); use personal_init='common'."
+                        f"{type(module).__name__} has no reset_parameters(), so that a client cannot draw its "
+                        "weights. Define it, or set personal_init='common'."
                     )
                 reset()
                 state = fresh.state_dict()
@@ -48,7 +49,7 @@ def independent(personal: Selector) -> Callable[[Client], Tensors]:
 def with_head(kind: HeadInit, *, zero_bias: bool = False) -> Callable[[Client], Tensors]:
     """Initial weights with another head, the same for all clients."""
     if kind not in get_args(HeadInit):
-        raise PartitaError(f"Unknown head initialisation {kind!r}. Known: {', '.join(get_args(HeadInit))}.")
+        raise PartitaError(unknown("head initialisation", kind, get_args(HeadInit)))
 
     def expand(client: Client) -> Tensors:
         weights = dict(client.task.weights)

@@ -68,8 +68,8 @@ def network_of(module: nn.Module, matches: Callable[[str, str], bool], groups: M
     tensors = tensors_of(module)
     if odd := [name for name in tensors if "/" in name]:
         raise PartitaError(
-            f"The network has a tensor called {odd[0]!r}. A slash divides a method's own tensors from the network's: "
-            "rename the module."
+            f"The network has a tensor called {odd[0]!r}. Names with a slash are for a method's own tensors: rename "
+            "the module."
         )
     modules = dict(module.named_modules())
     owners = {name: modules[name.rpartition(".")[0]] for name in tensors}
@@ -79,7 +79,9 @@ def network_of(module: nn.Module, matches: Callable[[str, str], bool], groups: M
         wanted = (patterns,) if isinstance(patterns, str) else patterns
         found = tuple(name for name in tensors if any(matches(pattern, name) for pattern in wanted))
         if not found:
-            raise PartitaError(f"The pattern {patterns!r} matches no tensor of the network: {', '.join(tensors)}.")
+            raise PartitaError(
+                f"The pattern {patterns!r} matches no tensor of the network. Its tensors: {', '.join(tensors)}."
+            )
         return found
 
     units = _units(owners)

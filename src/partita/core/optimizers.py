@@ -137,7 +137,7 @@ def clipped(gradients: Mapping[Key, Tensor], largest: float) -> dict[Key, Tensor
 
 @dataclass(frozen=True)
 class Adaptive:
-    """Steps divided by the root of a second moment, which `second` says how to keep: Adam, Yogi or Adagrad."""
+    """Steps divided by the root of a second moment, updated by the rule `second`: Adam, Yogi or Adagrad."""
 
     lr: Rate
     _: KW_ONLY

@@ -14,9 +14,9 @@ class Preparation:
     mean: Tensor | None = None
     std: Tensor | None = None
     crop: int = 0
-    """In training, images are padded by so many pixels and cut at random."""
+    """The pixels by which images are padded in training before a random crop."""
     flip: bool = False
-    """In training, every second image is mirrored at random."""
+    """Whether images are mirrored in training, each with probability 1/2."""
 
     def __call__(self, stored: Tensor) -> Tensor:
         fresh = stored.dtype == torch.uint8
@@ -66,7 +66,7 @@ class Samples:
     ) -> None:
         """With a `layout`, all are made ready together, at the first use, with images in that layout."""
         if len(inputs) != len(targets):
-            raise ValueError(f"{len(inputs)} inputs, but {len(targets)} targets")
+            raise ValueError(f"{len(inputs)} inputs, but {len(targets)} targets. They must be of the same length.")
         self._inputs, self._targets, self._indices = inputs, targets, indices
         self._preparation, self._numbers, self._layout = preparation, numbers, layout
 

@@ -15,6 +15,7 @@ from typing import ClassVar
 from torch import nn
 
 from ..errors import PartitaError, unknown
+from ..formatting import amount
 from .network import NORMS, Network
 from .quoting import PREFIX, QUOTED, in_quotes, parts, quoted, tokens, unquoted
 
@@ -65,14 +66,14 @@ def _is_network_name(name: str) -> bool:
 
 
 def _rule(text: str, choose: Callable[[Network], frozenset[str]]) -> Selector:
-    """A selector by structure alone; to match nothing at all in a network is an error, with the names it saw."""
+    """A selector by structure alone; one that matches nothing in a network is an error, which lists its tensors."""
 
     def checked(network: Network, names: frozenset[str]) -> frozenset[str]:
         chosen = choose(network)
         if not chosen:
             raise PartitaError(
-                f"The selector {text!r} matches no tensor. The names it saw: {', '.join(network.names)}. "
-                "Choose among them, or declare a group with Task(groups={...})."
+                f"The selector {text!r} matches no tensor of the network. Its tensors: {', '.join(network.names)}. "
+                "Choose among them, or name a group of them: groups={'NAME': 'PATTERN'}."
             )
         return chosen & names
 
@@ -85,11 +86,11 @@ NETWORK = Selector("network", lambda network, names: frozenset(filter(_is_networ
 
 
 def group(name: str) -> Selector:
-    """The tensors that the network (or the task) declares under a name."""
+    """The tensors that the network (or the experiment) declares under a name."""
 
     def choose(network: Network) -> frozenset[str]:
         if name not in network.groups:
-            raise PartitaError(unknown("group", name, network.groups) + " Name it with Task(groups={...}).")
+            raise PartitaError(unknown("group", name, network.groups) + f" Define it: groups={{{name!r}: 'PATTERN'}}.")
         return frozenset(network.groups[name])
 
     return _rule(name if name == "head" else f"group:{quoted(name)}", choose)
@@ -154,7 +155,10 @@ def last_tensors(count: int) -> Selector:
 
     def choose(network: Network, names: frozenset[str]) -> frozenset[str]:
         if not 0 <= count <= len(network.parameters):
-            raise PartitaError(f"last_tensors({count}): the network has {len(network.parameters)} parameter tensors.")
+            raise PartitaError(
+                f"last_tensors({count}): the network has {amount(len(network.parameters), 'parameter tensor')}. "
+                "Choose no more."
+            )
         return frozenset(network.parameters[len(network.parameters) - count :]) & names
 
     return Selector(f"last_tensors:{count}", choose)
@@ -175,7 +179,9 @@ def _blocks(
 ) -> Selector:
     def choose(network: Network, names: frozenset[str]) -> frozenset[str]:
         if not 0 <= count <= len(network.blocks):
-            raise PartitaError(f"{kind}({count}): the network has {len(network.blocks)} blocks.")
+            raise PartitaError(
+                f"{kind}({count}): the network has {amount(len(network.blocks), 'block')}. Choose no more."
+            )
         return frozenset(name for block in cut(network.blocks) for name in block) & names
 
     return Selector(f"{kind}:{count}", choose)
@@ -218,7 +224,9 @@ class _Parser:
     def selector(self) -> Selector:
         found = self.alternatives()
         if self.tokens:
-            raise PartitaError(f"Selector {self.text!r}: {self.tokens[0]!r} is not expected here.")
+            raise PartitaError(
+                f"Selector {self.text!r}: {self.tokens[0]!r} is not expected here. Join names with &, | or a comma."
+            )
         return found
 
     def alternatives(self) -> Selector:

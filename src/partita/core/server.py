@@ -180,7 +180,7 @@ def weight_of(update: Update, weights: Weights) -> float:
     if update.weight is None:
         raise PartitaError(
             f"{update} has no weight, because the algorithm computes none (Algorithm.weight). "
-            "Weigh by samples, batches or uniformly."
+            "Set weights to 'samples', 'batches' or 'uniform'."
         )
     return update.weight
 

@@ -36,7 +36,7 @@ def check_sound(trained: Trained, client: Client, max_norm: float | None = None)
 
 
 def finite(tensor: Tensor) -> bool:
-    """Whether all entries are finite. Their sum tells in one pass, unless it overflows."""
+    """Whether all entries are finite. Their sum shows it in one pass, unless it overflows."""
     return math.isfinite(tensor.detach().sum()) or bool(torch.isfinite(tensor).all())
 
 

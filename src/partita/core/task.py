@@ -131,7 +131,10 @@ class Task:
         """The outputs of the head for features."""
         own = {name.rpartition(".")[2] for name in self.network.groups["head"]}
         if own != {name for name, _ in self.head.named_parameters()}:
-            raise PartitaError("The head shares weights with another layer; this method needs a head of its own.")
+            raise PartitaError(
+                "The head shares weights with another layer, and this method needs a head of its own. Untie the "
+                "weights, or choose another method."
+            )
         return self.part_outputs(self.head, weights, features)
 
     @property
@@ -141,7 +144,7 @@ class Task:
         if len(modules) != 1:
             raise PartitaError(
                 f"The head ({', '.join(names)}) spans {len(modules)} modules; this method needs one. "
-                "Declare it with Task(groups={'head': 'NAME.*'})."
+                "Define it: groups={'head': 'NAME.*'}."
             )
         return next(iter(modules.values()))
 
@@ -170,7 +173,7 @@ class Task:
                 for part in (samples.take(slice(at, at + batch)) for at in range(0, len(samples), batch))
             ]
         if any("correct" not in each for each in sums):
-            raise PartitaError("This method needs an accuracy; a regression has none.")
+            raise PartitaError("This method needs an accuracy, and a regression has none. Choose another method.")
         return sum(each["correct"] for each in sums) / sum(each["count"] for each in sums)
 
     def _need_all(self, weights: Tensors) -> None:
@@ -207,7 +210,7 @@ def _copy(module: nn.Module) -> nn.Module:
                 "pass through the module's parameters, so the hook would never be called. Register a hook on the "
                 "module that owns the parameter, or a parametrization."
             )
-    # Pruning and the older weight norm keep a weight that every call computes anew. Torch does not copy such tensors.
+    # Pruning and the older weight norm keep a weight that every call computes again. Torch does not copy such tensors.
     computed = {
         id(value): value.detach().clone()
         for part in module.modules()

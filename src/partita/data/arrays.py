@@ -160,7 +160,10 @@ def assemble(
             classes=classes,
         )
     if targets is None:
-        raise PartitaError(f"{name} has inputs but no y: only text can do without, for next-word prediction.")
+        raise PartitaError(
+            f"{name}: there are inputs, but no targets. Give targets; only texts can do without, to predict the next "
+            "word."
+        )
     return pool(name, inputs, targets, classes=classes, kind=kind, clients=clients, official_test=official_test)
 
 
@@ -189,7 +192,9 @@ def _joined(arrays: dict[str, Array], what: str, suffixes: tuple[str, ...], path
     if not found:
         return None
     if len(found) != len(keys):
-        raise PartitaError(f"{path}: {what} is there for only one of {' and '.join(keys)}.")
+        raise PartitaError(
+            f"{path} has {found[0]}, but not {next(key for key in keys if key not in found)}. Give both or neither."
+        )
     joined = stack([(f"{path}: {key}", arrays[key]) for key in keys])
     for key, suffix in zip(keys, suffixes, strict=True):
         # Compared part by part: two wrong lengths can have the right sum.

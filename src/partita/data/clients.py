@@ -106,7 +106,10 @@ def _pool(
     if isinstance(inputs, list):
         return text_pool(name, inputs, targets, kind=kind, characters=text == "characters", classes=classes)
     if targets is None:
-        raise PartitaError(f"{name}: there are inputs, but no targets. Only texts can do without.")
+        raise PartitaError(
+            f"{name}: there are inputs, but no targets. Give targets; only texts can do without, to predict the next "
+            "word."
+        )
     return pool(name, inputs, targets, kind=kind, classes=classes)
 
 
@@ -115,7 +118,7 @@ def _pool(
 
 def _by_client(data: Mapping[Any, Any], name: str, kind: Problem, classes: int | None, indices: bool) -> _Table:
     if not data:
-        raise PartitaError(f"{name}: there are no clients.")
+        raise PartitaError(f"{name}: there are no clients. Give at least one.")
     blocks: list[tuple[str, Inputs, Array | None]] = []
     clients: dict[str, dict[Role, Rows]] = {}
     count = 0
@@ -210,7 +213,7 @@ def _joined(blocks: list[tuple[str, Inputs]]) -> Inputs:
     texts = [(where, inputs) for where, inputs in blocks if isinstance(inputs, list)]
     arrays = [(where, inputs) for where, inputs in blocks if not isinstance(inputs, list)]
     if texts and arrays:
-        raise PartitaError(f"{texts[0][0]} is of texts, but {arrays[0][0]} is of numbers.")
+        raise PartitaError(f"{texts[0][0]} is of texts, but {arrays[0][0]} is of numbers. Give all clients the same.")
     return [each for _, inputs in texts for each in inputs] if texts else stack(arrays)
 
 
@@ -218,7 +221,7 @@ def _joined_targets(blocks: list[tuple[str, Array | None]]) -> Array | None:
     known = [(where, targets) for where, targets in blocks if targets is not None]
     if known and len(known) < len(blocks):
         lacking = next(where for where, targets in blocks if targets is None)
-        raise PartitaError(f"{lacking} is missing, unlike {known[0][0]}.")
+        raise PartitaError(f"{lacking} is missing, unlike {known[0][0]}. Give it for all clients or for none.")
     return stack(known) if known else None
 
 
@@ -236,7 +239,7 @@ def _by_row(data: Any, targets: Any, clients: Any, name: str, indices: bool) -> 
         inputs, labels, ids = columns_of(data, targets, clients, name)
     elif isinstance(data, Dataset):
         if targets is not None:
-            raise PartitaError(f"{name}: a dataset holds its targets. Leave the others away.")
+            raise PartitaError(f"{name}: a torch dataset has its own targets. Omit the argument targets.")
         found, labels = read_dataset(data, name)
         inputs, ids = _as_numbers(found, indices), clients
     else:
@@ -270,7 +273,9 @@ def _inputs(values: Any, where: str, indices: bool) -> Inputs:
 def _rows(values: Any, where: str, what: str) -> Array:
     found = array_of(values, f"{where}: the {what}")
     if found.ndim == 0:
-        raise PartitaError(f"{where}: the {what} are a single {type(values).__name__}. Give a row for each sample.")
+        raise PartitaError(
+            f"{where}: the {what} are a single value of type {type(values).__name__}. Give a row for each sample."
+        )
     return found
 
 
@@ -282,10 +287,12 @@ def _as_numbers(values: Inputs, indices: bool) -> Inputs:
 
 
 def _identifiers(ids: Any, name: str) -> Array:
-    # Of objects, lest numpy makes text of a number beside one.
+    # Of objects: numpy would otherwise make text of a number beside one.
     return np.array(ids, dtype=object) if isinstance(ids, list | tuple) else _rows(ids, name, "client ids")
 
 
 def _refuse_more(name: str, targets: object, clients: object) -> None:
     if targets is not None or clients is not None:
-        raise PartitaError(f"{name}: data that are given by client have targets and clients. Leave the others away.")
+        raise PartitaError(
+            f"{name}: data given by client have their own targets and clients. Omit the arguments targets and clients."
+        )

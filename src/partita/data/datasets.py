@@ -102,7 +102,10 @@ def owners_of(clients: Lists, count: int) -> tuple[Indices, Indices]:
     for client, given in enumerate(clients):
         rows = _indices(given, count, f"client {client}")
         if len(taken := rows[owners[rows] >= 0]):
-            raise PartitaError(f"Row {taken[0]} belongs to client {owners[taken[0]]} and to client {client}.")
+            raise PartitaError(
+                f"Row {taken[0]} belongs to client {owners[taken[0]]} and to client {client}. Give each row to one "
+                "client."
+            )
         owners[rows] = client
     owned = np.flatnonzero(owners >= 0)
     return owned, owners[owned]
@@ -115,8 +118,10 @@ def _indices(given: Sequence[int], count: int, what: str) -> Indices:
         raise PartitaError(f"The rows of {what} are of type {listed.dtype}. Give the numbers of rows.")
     wrong = [row for row in listed.tolist() if not isinstance(row, int) or not 0 <= row < count]
     if wrong:
-        raise PartitaError(f"The rows of {what} include {wrong[0]}, but there are {count} rows.")
+        raise PartitaError(
+            f"The rows of {what} include {wrong[0]}, but there are {count} rows. Number the rows from 0."
+        )
     rows = listed.astype(np.int64)
     if len(np.unique(rows)) != len(rows):
-        raise PartitaError(f"The rows of {what} include one twice.")
+        raise PartitaError(f"The rows of {what} include one twice. Name each row once.")
     return rows

@@ -36,7 +36,7 @@ def label_counts(
 ) -> Counts:
     """How many samples of each class each client has: (clients, classes)."""
     if federation.kind != "classification":
-        raise PartitaError(f"{federation.name} has no classes to count.")
+        raise PartitaError(f"{federation.name} has no classes to count. Give data of a classification.")
     targets = federation.samples.targets.numpy()
     chosen = range(len(federation)) if clients is None else clients
     rows = [np.concatenate([federation.roles[each][role].numpy() for role in roles]) for each in chosen]

@@ -172,7 +172,7 @@ def _check(remote: Remote, part: Path, path: Path) -> None:
     elif found != right:
         part.unlink()
         raise PartitaError(
-            f"{remote.url} is damaged or was changed: its {kind} is {found}, it should be {right}"
+            f"{remote.url} is damaged or was changed: its {kind} is {found}, but should be {right}"
             f"{'' if remote.published else ' as at the first download'}. It was removed; try again, or "
             + (
                 f"put the right {remote.name} into {data_folders()[0]}."
@@ -212,7 +212,7 @@ def _receive(remote: Remote, part: Path, report: Report | None) -> None:
         if whole != str(at_hand) and (whole.isdecimal() or not remote.published):
             part.unlink()
             raise OSError(
-                f"the part at hand had {at_hand} bytes, the file has {whole or 'another number'}; try again"
+                f"the partial download had {at_hand} bytes, and the file has {whole or 'another number'}; try again"
             ) from problem
         return
     with answer:
@@ -236,7 +236,7 @@ def _receive(remote: Remote, part: Path, report: Report | None) -> None:
     if _size(part) != at_hand or (total is not None and at_hand != total):
         held = _size(part)
         part.unlink()
-        raise OSError(f"{held} bytes are here, but {at_hand if total is None else total} were to come; try again")
+        raise OSError(f"{held} bytes were received, and {at_hand if total is None else total} were expected; try again")
 
 
 def _total(answer: http.client.HTTPResponse, at_hand: int, remote: Remote) -> int | None:

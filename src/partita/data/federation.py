@@ -90,7 +90,7 @@ class Federation:
         return {self.name_of(client): client for client in range(len(self))}
 
     def classes_of(self, client: int) -> int:
-        """How many classes a client's network tells apart."""
+        """How many classes a client's network distinguishes."""
         return len(self.label_sets[client]) if self.label_sets else self.classes
 
     @cached_property
@@ -194,11 +194,11 @@ def federate(
     check_least(0, crop=crop, most_duplicates=most_duplicates)
     check_least(1, vocabulary=vocabulary, length=length)
     if not isinstance(pool.inputs, Texts) and (vocabulary is not None or length is not None):
-        raise PartitaError(f"{pool.name} holds numbers: vocabulary and length are settings of texts.")
+        raise PartitaError(f"{pool.name} holds numbers, and vocabulary and length are settings of texts. Omit them.")
     if (crop or flip) and (isinstance(pool.inputs, Texts) or pool.inputs.ndim != 4):
-        raise PartitaError(f"{pool.name} holds no images: crop and flip are settings of images.")
+        raise PartitaError(f"{pool.name} holds no images, and crop and flip are settings of images. Omit them.")
     if crop and isinstance(pool.inputs, Tensor) and crop > min(pool.inputs.shape[2:]):
-        raise PartitaError(f"crop = {crop}: images of {pool.name} have a side of {min(pool.inputs.shape[2:])} pixels.")
+        raise PartitaError(f"crop is {crop}, but must be at most {min(pool.inputs.shape[2:])}, a side of the images.")
     split = split or default_split(pool)
     assignment = split(pool, seed)
     shares = [reduced(share, pool, fraction, seed, client) for client, share in enumerate(assignment.shares)]
@@ -221,7 +221,10 @@ def federate(
     held_out = assignment.newcomers
     count = newcomers if held_out is None else len(held_out)
     if not 0 <= count < len(roles):
-        raise PartitaError(f"{count} newcomers of {len(roles)} clients: at least one must be left to train.")
+        raise PartitaError(
+            f"newcomers is {count}, but must be from 0 to {len(roles) - 1}: at least one of the {len(roles)} clients "
+            "must train."
+        )
     if held_out is None:
         order = np.random.RandomState(derive(seed, "newcomers") % 2**32).permutation(len(roles))
         held_out = frozenset(order[:newcomers].tolist())
@@ -262,7 +265,7 @@ def default_split(pool: Pool) -> Split:
 def _standardizing(samples: Samples, training: Tensor) -> Preparation:
     """(x - mean) / (deviation + 1e-6) for each entry, as Pillutla et al. do with EMNIST."""
     if not samples.stored.is_floating_point() and samples.stored.dtype != torch.uint8:
-        raise PartitaError("Only numbers and images can be standardized; these inputs are indices or words.")
+        raise PartitaError("Only numbers and images can be standardized, not indices or words. Omit standardize.")
     total, squares = torch.zeros((), dtype=torch.float64), torch.zeros((), dtype=torch.float64)
     for rows in torch.split(training, 4096):
         # In parts: all inputs at once, in double precision, would take eight times the memory of images.
@@ -276,7 +279,7 @@ def _standardizing(samples: Samples, training: Tensor) -> Preparation:
 
 def _label_sets(pool: Pool, roles: Sequence[Mapping[Role, Tensor]]) -> list[Tensor]:
     if pool.kind != "classification":
-        raise PartitaError(f"{pool.name} has no classes, so that clients cannot number their own.")
+        raise PartitaError(f"{pool.name} has no classes that clients could number. Omit own_labels.")
     return [torch.unique(pool.targets[torch.cat(list(each.values()))]) for each in roles]
 
 
@@ -285,7 +288,9 @@ def _check_names(federation: Federation) -> None:
     if not names:
         return
     if len(names) != len(federation):
-        raise PartitaError(f"{federation.name}: {len(names)} names for {len(federation)} clients.")
+        raise PartitaError(
+            f"{federation.name}: {len(names)} names for {len(federation)} clients. Give each client one name."
+        )
     if odd := [name for name in names if not isinstance(name, str) or not name]:
         raise PartitaError(f"{federation.name}: a client is called {odd[0]!r}. Names must be text, and not empty.")
     if len(set(names)) != len(names):

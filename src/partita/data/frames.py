@@ -33,7 +33,9 @@ def columns_of(frame: Any, target: Any, client: Any, name: str) -> tuple[Inputs,
             raise PartitaError(f"{name}: {what} must name a column of the data frame. {known}")
     features = [column for column in columns if column not in (target, client)]
     if not features:
-        raise PartitaError(f"{name}: the data frame has no column of features beside {target!r} and {client!r}.")
+        raise PartitaError(
+            f"{name}: the data frame has no column of features, only {target!r} and {client!r}. Add the inputs."
+        )
     labels = None if target is None else _column(frame, target, name)
     texts = texts_of(_column(frame, features[0], name))
     if texts is not None and len(features) == 1:

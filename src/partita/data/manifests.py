@@ -88,9 +88,13 @@ def read(path: Path, pool: Pool) -> Mapping[str, Any]:
     except ValueError as problem:
         raise PartitaError(f"The manifest {path} is damaged: {problem}.") from problem
     if not isinstance(body, dict) or body.get("format") != FORMAT:
-        raise PartitaError(f"{path} is not a manifest of format {FORMAT}.")
+        raise PartitaError(
+            f"{path} is not a manifest of format {FORMAT}. Write one with: partita data split NAME --manifest FILE"
+        )
     if body.pop("hash", None) != _hash(body):
-        raise PartitaError(f"The manifest {path} was changed after it was written: its hash does not fit. Get it anew.")
+        raise PartitaError(
+            f"The manifest {path} was changed after it was written: its hash does not fit. Get a new copy."
+        )
     if wrong := _wrong(body):
         raise PartitaError(f"{path} is not a manifest as Partita writes it: {wrong}.")
     if body["rows"] != len(pool) or body["content"] != content_hash(pool):

@@ -50,7 +50,7 @@ class Pool:
     official_test: Tensor | None = None
     preparation: Preparation = AS_STORED
     length: int | None = None
-    """How many words of a text are used, unless `federate` is told otherwise."""
+    """How many words of a text are used, unless `federate` sets another length."""
     facts: Mapping[str, int] = field(default_factory=dict)
     rows_identify: bool = True
     """Whether equal inputs mean the same sample. They do not for ratings: many people rate the same film."""
@@ -74,7 +74,7 @@ class Pool:
         return np.flatnonzero(self.official_test.numpy() == test)
 
     def named(self, class_names: Sequence[str]) -> "Pool":
-        """The same pool with names of its classes, unless its labels told them."""
+        """The same pool with names of its classes, unless its labels were names."""
         return replace(self, class_names=self.class_names or tuple(class_names))
 
     def normalized(self, mean: Sequence[float], std: Sequence[float]) -> "Pool":
@@ -220,5 +220,6 @@ def _check_finite(what: str, values: Tensor) -> None:
     if not bool(finite.all()):
         row = int(torch.nonzero(~finite)[0])
         raise PartitaError(
-            f"{what}: row {row} holds a value that is not a finite number ({int((~finite).sum())} such rows)."
+            f"{what}: row {row} holds a value that is not a finite number ({int((~finite).sum())} such rows). Replace "
+            "such values, or leave the rows out."
         )

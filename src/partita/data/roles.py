@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ..errors import PartitaError
+from ..formatting import amount
 from ..randomness import derive
 from .pool import Pool
 from .split import Role, Rows, Share
@@ -15,7 +16,7 @@ from .split import Role, Rows, Share
 
 def check_fraction(fraction: float) -> None:
     if not 0 < fraction <= 1:
-        raise PartitaError(f"fraction = {fraction}: it must be above 0 and at most 1.")
+        raise PartitaError(f"fraction is {fraction}, but must be above 0 and at most 1.")
 
 
 def reduced(share: Share, pool: Pool, fraction: float, seed: int, client: int) -> Share:
@@ -49,7 +50,7 @@ def roles_of(share: Share, pool: Pool, validation: float, seed: int, client: int
 
 
 def _labels(pool: Pool, rows: Rows) -> np.ndarray:
-    """Of each row, by which rows are drawn alike; where there are no classes, all have one."""
+    """The class of each row, by which the rows are stratified; without classes, all rows have one."""
     return pool.targets.numpy()[rows] if pool.kind == "classification" else np.zeros(len(rows), dtype=np.int64)
 
 
@@ -79,16 +80,16 @@ def stratified(labels: np.ndarray, fraction: float, draw: np.random.RandomState)
 def check_roles(where: str, roles: Sequence[Mapping[Role, Tensor]], names: Sequence[str]) -> None:
     """Every client needs rows to train and to test, and no row may be given out twice."""
     if not roles:
-        raise PartitaError(f"{where}: there are no clients.")
+        raise PartitaError(f"{where}: there are no clients. Choose a split that makes at least one.")
     needed: tuple[Role, ...] = ("train", "test")
     for role in needed:
         lacking = [client for client, each in enumerate(roles) if not len(each[role])]
         if lacking:
             listed = ", ".join(names[client] for client in lacking[:10]) + (", ..." if len(lacking) > 10 else "")
             raise PartitaError(
-                f"{where}: {len(lacking)} clients have no {role} samples ({listed}). Take fewer clients, or a larger "
-                "minimum."
+                f"{where}: {amount(len(lacking), 'client')} without {role} samples ({listed}). Take fewer clients, or "
+                "a larger minimum."
             )
     used = torch.cat([rows for each in roles for rows in each.values()])
     if len(torch.unique(used)) != len(used):
-        raise PartitaError(f"{where}: a sample was given out twice.")
+        raise PartitaError(f"{where}: a sample was given out twice. Give each row to one client, in one role.")

@@ -69,14 +69,15 @@ def splitting(make: Callable[Arguments, Assign]) -> Callable[Arguments, Split]:
 def check_part(what: str, part: float | None) -> None:
     """Refuse a fraction that leaves nothing for training."""
     if part is not None and not 0 <= part < 1:
-        raise PartitaError(f"A {what} part of {part}: it must be at least 0 and below 1.")
+        raise PartitaError(f"{what} is {part}, but must be at least 0 and below 1.")
 
 
 def check_least(least: int, **settings: float | None) -> None:
     """Refuse settings that are below the least value, infinite or not a number; None is not given."""
     for name, value in settings.items():
         if value is not None and not least <= value < float("inf"):
-            raise PartitaError(f"{name} = {value}: it must be a number of at least {least}.")
+            allowed = "finite" if value >= least else f"at least {least}"
+            raise PartitaError(f"{name} is {value}, but must be {allowed}.")
 
 
 def cut(rows: Rows, test: float, draw: np.random.RandomState) -> Share:
@@ -91,7 +92,7 @@ def enough(pool: Pool, clients: int, each: int = 1, count: int | None = None) ->
     """Refuse a number of clients for which there are too few samples."""
     available = len(pool) if count is None else count
     if clients < 1:
-        raise PartitaError(f"{clients} clients: at least one is needed.")
+        raise PartitaError(f"clients is {clients}, but must be at least 1.")
     if clients * each > available:
         raise PartitaError(
             f"{available} samples of {pool.name} cannot give {clients} clients at least {each} each. Take fewer "
@@ -103,7 +104,7 @@ def dirichlet_shares(alpha: float, clients: int, draw: np.random.RandomState) ->
     """A draw from Dirichlet(alpha). If a tiny alpha underflows, one client gets everything."""
     if not 0 < alpha < float("inf"):
         raise PartitaError(
-            f"Dirichlet({alpha}): alpha must be above 0 and finite; small values make clients more different."
+            f"alpha is {alpha}, but must be above 0 and finite; small values make clients more different."
         )
     with np.errstate(invalid="ignore", divide="ignore"):
         shares: npt.NDArray[np.float64] = draw.dirichlet(np.repeat(alpha, clients))

@@ -146,7 +146,7 @@ def encode(
 def _lookup(texts: Texts, training: npt.NDArray[np.int64], vocabulary: int | None) -> npt.NDArray[np.int64]:
     """The number of each word: the most frequent of the training rows first."""
     if vocabulary is not None and vocabulary < 1:
-        raise PartitaError(f"A vocabulary of {vocabulary} words: at least 1 is needed.")
+        raise PartitaError(f"vocabulary is {vocabulary}, but must be at least 1.")
     marks = np.zeros(len(texts), dtype=bool)
     marks[training] = True
     in_training = np.repeat(marks, np.diff(texts.bounds))

@@ -1,6 +1,6 @@
 """What arrived at a site, and what left it? An append-only log: each entry holds the hash of the one before.
 
-An entry is a line of JSON. Whoever changes, removes or inserts one breaks the chain from there on. Entries cut off at
+An entry is a line of JSON. To change, remove or insert one breaks the chain from there on. Entries cut off at
 the end leave a chain that holds: note the last hash elsewhere, and `verify` compares it.
 """
 
@@ -44,7 +44,7 @@ class AuditLog:
             self._count = len(lines) - 1
             if len(lines) > 1 and not entries:
                 raise PartitaError(
-                    f"The audit log {path} ends in lines that are no entries. Move it, to start a new log."
+                    f"The audit log {path} ends in lines that are not entries. Move it away to start a new log."
                 )
             if lines[-1]:
                 self._write(b"\n")
@@ -95,11 +95,11 @@ def entries_of(path: Path) -> Iterator[dict[str, Any]]:
         if _hash(body) != entry["hash"] or entry["previous"] != last or entry["line"] != number:
             raise PartitaError(f"{path}: line {number} does not fit the line before it. The log was changed.")
         if cut_off and (entry["event"] != RECOVERED or cut_off != number - 1):
-            raise PartitaError(f"{path}: line {cut_off} is no entry. The log was changed.")
+            raise PartitaError(f"{path}: line {cut_off} is not an entry. The log was changed.")
         last, cut_off = entry["hash"], 0
         yield entry
     if cut_off and cut_off != len(lines):
-        raise PartitaError(f"{path}: line {cut_off} is no entry. The log was changed.")
+        raise PartitaError(f"{path}: line {cut_off} is not an entry. The log was changed.")
 
 
 def verify(path: Path, last: str | None = None) -> tuple[int, str]:

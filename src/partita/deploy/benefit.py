@@ -92,14 +92,19 @@ def benefit(hash: str, store: PersonalStore, site: str, data: Federation) -> Ben
 def _model(store: PersonalStore, hash: str) -> Model:
     model = store.model(hash)
     if model is None:
-        raise PartitaError(f"No model of the plan {hash[:12]} was evaluated at this site yet.")
+        raise PartitaError(
+            f"No model of the plan {hash[:12]} was evaluated at this site yet. A plan is evaluated after its last "
+            "round at the latest."
+        )
     return model
 
 
 def _plan(store: PersonalStore, hash: str) -> Plan:
     text = store.plan(hash)
     if text is None:
-        raise PartitaError(f"The plan {hash[:12]} was not introduced to this site.")
+        raise PartitaError(
+            f"The plan {hash[:12]} was not introduced to this site. The server introduces it when its run starts."
+        )
     return Plan.read(text)
 
 
@@ -118,7 +123,9 @@ def _record(records: Sequence[Record], setup: Setup, role: HeldOut) -> Record:
     used = used_variant(setup.algorithm)
     found = [record for record in records if (record.variant, record.role) == (used, role)]
     if not found:
-        raise PartitaError(f"The site has no {role} samples, so no model can be measured.")
+        raise PartitaError(
+            f"The site has no {role} samples, so no model can be measured. Divide its data with a part for them."
+        )
     return found[0]
 
 
@@ -226,7 +233,10 @@ def network_weights(hash: str, store: PersonalStore, site: str, data: Federation
     number, setup = setup_at(_plan(store, hash), site, data)
     algorithm = setup.algorithm
     if algorithm.predict:
-        raise PartitaError(f"A model of {algorithm.label} is more than a network, and weights alone do not make it.")
+        raise PartitaError(
+            f"{algorithm.label} predicts by more than a network, so that weights alone do not make its model. Omit "
+            "--model."
+        )
     with one_thread():
         client = enter(algorithm, setup.with_state(number, model.own, model.received, setup.moment(model.round)))
         [tensors] = (

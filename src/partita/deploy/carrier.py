@@ -19,7 +19,7 @@ GRACE = 30.0
 PAUSE = 2.0
 """Seconds before another attempt to start an app."""
 Keys = Callable[[], Mapping[str, str]]
-"""Tells the fingerprint of each site's key, as it is now."""
+"""Returns the fingerprint of each site's key, as it is now."""
 
 
 class Carrier:
@@ -36,8 +36,8 @@ class Carrier:
     ) -> None:
         """`start` has an app started, which then connects to the listener.
 
-        A site is known by its key where `keys` tells fingerprints; they are asked for before each exchange, since sites
-        are enrolled and revoked meanwhile. `on_look` is told which sites are connected.
+        A site is known by its key where `keys` returns fingerprints. It is called before each exchange, since sites
+        are enrolled and revoked meanwhile. `on_look` is called with the connected sites.
         """
         self._sites, self._listener, self._start = sites, listener, start
         self._keys, self._on_look = keys, on_look

@@ -1,6 +1,6 @@
 """Which certificates and keys does a federation need? One of the SuperLink, for TLS, and a key of each site.
 
-Those made here are for a trial: whoever can read the folder can act as any host.
+Those made here are for a trial: anyone who can read the folder can act as any host.
 """
 
 import base64
@@ -71,7 +71,9 @@ def need_key(path: Path) -> None:
         reason = str(problem.strerror)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         reason = "no private key, or one with a password"
-    raise PartitaError(f"{path} is no key of a site ({reason}). Make one with: ssh-keygen -t ecdsa -b 384 -N '' -f KEY")
+    raise PartitaError(
+        f"{path} is not the key of a site ({reason}). Make one with: ssh-keygen -t ecdsa -b 384 -N '' -f KEY"
+    )
 
 
 def fingerprint(public_key: bytes) -> str:

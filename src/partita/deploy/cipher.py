@@ -22,7 +22,7 @@ class Cipher:
         except OSError as problem:
             raise PartitaError(f"Cannot read the key {key}: {problem.strerror}.") from problem
         if len(secret) != KEY:
-            raise PartitaError(f"The key {key} has {len(secret)} bytes. Make one: openssl rand -out {key} {KEY}")
+            raise PartitaError(f"The key {key} has {len(secret)} bytes. Make one with: openssl rand -out {key} {KEY}")
         self._cipher: Any = optional("cryptography.hazmat.primitives.ciphers.aead", "partita[deploy]").AESGCM(secret)
 
     def sealed(self, parts: Iterable[bytes], place: bytes) -> Iterator[bytes]:

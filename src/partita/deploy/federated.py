@@ -24,7 +24,7 @@ def federated(
 ) -> Iterator[tuple[Experiment, Sites]]:
     """The experiment of a plan, after all sites introduced themselves, and what carries it out.
 
-    `folder` is that of the run, and `keys` tells the fingerprints of the sites' keys, where they are known. A run that
+    `folder` is that of the run, and `keys` returns the fingerprints of sites' keys, where they are known. A run that
     is continued goes on without sites that are not there.
     """
     known = introductions(folder)

@@ -85,7 +85,7 @@ class Awaited:
     connection: str = ""
     """Of its SuperNode, to which the order was brought last: when it began."""
     missing: float | None = None
-    """Since when there is nobody."""
+    """Since when no SuperNode of the site is connected."""
     again: float | None = None
     """When to bring the order again."""
 
@@ -99,7 +99,7 @@ def exchanged(
 ) -> Iterator[tuple[str, Message | str]]:
     """The replies to orders, as they come, or why there is none.
 
-    A site that is not connected gets its order when it is, and again when its SuperNode was started anew: what was on
+    A site that is not connected gets its order when it is, and again when its SuperNode was restarted: what was on
     its way is lost then. A site that is asked the same twice does the same twice.
     """
     awaited = {site: Awaited(order) for site, order in asked.orders.items()}
@@ -150,13 +150,13 @@ def content_of(message: bytes) -> RecordDict:
 
 
 def body_of(message: Message) -> bytes:
-    """What `content_of` was given. Whoever has a site's key can send anything else."""
+    """What `content_of` was given. A holder of a site's key can send anything else."""
     found = message.content.get(BODY)
     body = found.get(BODY) if isinstance(found, ArrayRecord | ConfigRecord) else None
     if isinstance(body, Array):
         return bytes(body.data)
     if not isinstance(body, bytes):
-        raise PartitaError("it is no message of Partita")
+        raise PartitaError("it is not a message of Partita")
     return body
 
 

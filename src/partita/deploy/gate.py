@@ -28,7 +28,7 @@ class Policy:
     """Names or patterns, as in `fed*`; what a method is built on, and its server, must be allowed too."""
     models: tuple[str, ...] = ()
     least_sites: int = 2
-    """Of every plan, approved or not: so many sites must take part, in the plan and in each round."""
+    """Of every plan, approved or not: the least number of sites that take part, in the plan and in each round."""
     secure: bool = False
     """Of every plan, approved or not: updates must leave with masks, so that the server learns their sum alone."""
 
@@ -114,7 +114,7 @@ class Contract:
         if plan.schema != self.schema:
             raise PartitaError(
                 f"The plan is for data of the schema {plan.schema or '(none)'!r}, and the contract of this site says "
-                f"{self.schema or '(none)'!r}."
+                f"{self.schema or '(none)'!r}. Make the plan with the schema of the sites' contracts (--schema)."
             )
 
 
@@ -154,9 +154,11 @@ class Gate:
             )
         self.contract.need_schema(plan)
         if self.policy.secure and not plan.secure:
-            raise PartitaError("This site takes part in secure sums alone. Make the plan with --secure.")
+            raise PartitaError("This site takes part only in secure sums. Make the plan with --secure.")
         if not self.policy.allows(plan) and plan.hash not in self.approved:
-            raise PartitaError(f"The plan {plan.hash[:12]} is not approved at this site (partita node approve).")
+            raise PartitaError(
+                f"The plan {plan.hash[:12]} is not approved at this site. Approve it with: partita node approve"
+            )
 
     def need_round(self, taking_part: int) -> None:
         if taking_part < self.policy.least_sites:

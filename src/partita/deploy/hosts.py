@@ -11,8 +11,8 @@ from ..extras import optional
 from .operator import FEDERATION
 from .services import AUTHORITY
 
-PROXY = """# For nginx: sites reach the Fleet API, and nobody reaches the rest from outside.
-# Whoever reaches /v1/control/ can enrol sites and start runs: Flower asks for no password there.
+PROXY = """# For nginx: sites reach the Fleet API; nothing else can be reached from outside.
+# Anyone who reaches /v1/control/ can enrol sites and start runs: Flower asks for no password there.
 server {{
     listen {public} ssl;
     server_name {host};
@@ -176,7 +176,8 @@ def _operator(sites: Sequence[str], trial: bool) -> str:
     first = sites[0]
     key = f"sites/{first}/key.pub" if trial else f"{first}.pub"
     trust = (
-        "The certificates and keys in here are for a trial: whoever can read this folder can be any of the hosts."
+        "The certificates and keys in here are for a trial: anyone who can read this folder can act as any of the "
+        "hosts."
         if trial
         else "Put the SuperLink's certificate, its key and the certificate of its authority into superlink/: "
         f"superlink.crt, superlink.key and {AUTHORITY}."

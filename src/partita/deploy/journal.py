@@ -1,6 +1,6 @@
 """What happens in a federation now? A journal beside the run: which sites are asked, answer and are connected.
 
-What lasts is in the run's database; the journal tells what is not committed yet, and when. A line is a JSON object.
+What is committed is in the run's database; the journal has the rest, with its time. A line is a JSON object.
 """
 
 import datetime

@@ -30,7 +30,7 @@ PATIENCE = 120.0
 LOOK = 0.5
 """Seconds between two looks whether the SuperLink is still there, and before it is started again."""
 Tell = Callable[[str], None]
-"""Is told what the user should know at once."""
+"""Called with what the user should know at once."""
 
 
 @contextmanager
@@ -139,7 +139,7 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 @contextmanager
 def _started_again(link: "subprocess.Popen[bytes]", command: Sequence[str], home: Path, tell: Tell) -> Iterator[None]:
-    """Start the SuperLink anew whenever it ends within the block. Its app dies with it, and so is noticed at once."""
+    """Restart the SuperLink whenever it ends within the block. Its app dies with it, and so is noticed at once."""
     over = Event()
 
     def watch() -> None:

@@ -52,7 +52,9 @@ class Member:
             raise PartitaError("The keys for the sum are not those of this site, or one comes twice.")
         # With less than half, the server could have both secrets of a site opened by two halves of the others.
         if self._keys or len(keys) < 3 or not len(keys) < 2 * threshold <= 2 * len(keys):
-            raise PartitaError(f"A sum of {len(keys)} sites that {threshold} can open, or a second one, is refused.")
+            raise PartitaError(
+                f"A sum of {len(keys)} sites that {threshold} of them can open, or a second sum in a round, is refused."
+            )
         self._keys, self._threshold = dict(keys), threshold
         create = _flower("shamir").create_shares
         seeds, secrets = (create(each, threshold, len(keys)) for each in (self._seed, _private(self._pairs)))
@@ -79,7 +81,9 @@ class Member:
         """Shares of the seeds of sites whose vectors are there, and of the keys of those that were lost. Once."""
         here, gone = set(there), set(lost)
         if self._opened or here & gone or here | gone != self._held.keys() or self.number not in here:
-            raise PartitaError("Of each site in the sum one secret is opened, once; this is something else.")
+            raise PartitaError(
+                "This site opens one secret of each site in the sum, once. Any other request is refused."
+            )
         if len(here) < self._threshold:
             raise PartitaError(f"The sum would be of {len(here)} sites, and at least {self._threshold} must be in it.")
         self._opened = True

@@ -102,7 +102,7 @@ def unpacked_bytes(prefix: str, tensors: Tensors) -> dict[int, bytes]:
     try:
         return {int(at): part.numpy().tobytes() for at, part in under(prefix, tensors).items()}
     except ValueError as problem:
-        raise PartitaError(f"A message that cannot be read ({problem}).") from problem
+        raise PartitaError(f"The message cannot be read: {problem}.") from problem
 
 
 def packed_update(update: Update) -> Tensors:
@@ -160,7 +160,7 @@ def _read(kind: type[Said], message: bytes) -> tuple[dict[str, Any], Tensors]:
         if len(tensors) != len({*tensors}):
             raise ValueError("a tensor comes twice")
     except (ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as problem:
-        raise PartitaError(f"A message that cannot be read ({problem}).") from problem
+        raise PartitaError(f"The message cannot be read: {problem}.") from problem
     lists = {name: _as_tuples(value) for name, value in header.items()}
     return lists, {name: tensor.clone() for name, tensor in tensors.items()}
 

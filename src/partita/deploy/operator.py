@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ..errors import PartitaError, unknown
+from ..errors import PartitaError, in_one_line, unknown
 from ..extras import optional
 from .superlink import SuperLink
 
@@ -49,12 +49,12 @@ class Operator:
             address, certificate = str(found["superlink"]), str(found["certificate"])
         except FileNotFoundError:
             raise PartitaError(
-                f"{self.folder} is no folder of a federation: it has no {FEDERATION}. Make one with: "
+                f"{self.folder} is not the folder of a federation: it has no {FEDERATION}. Make one with: "
                 "partita federate init"
             ) from None
         except (OSError, ValueError, KeyError) as problem:
             raise PartitaError(
-                f"{path} must say superlink = 'HOST:PORT' and certificate = 'FILE' ({problem!r})."
+                f"{path} must say superlink = 'HOST:PORT' and certificate = 'FILE' ({in_one_line(problem)})."
             ) from problem
         return SuperLink(address, self.folder / certificate)
 

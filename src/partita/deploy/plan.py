@@ -10,7 +10,7 @@ from typing import Any
 from ..algorithms.fedavg import fedavg
 from ..core.objectives import Problem
 from ..data.federation import Federation
-from ..errors import PartitaError
+from ..errors import PartitaError, in_one_line
 from ..experiment.experiment import Experiment
 from ..experiment.settings.description import describe_experiment, differences, fingerprints, rebuild
 from ..experiment.settings.flat import PYTHON
@@ -106,10 +106,12 @@ class Plan:
                     f"{version('partita')} (format {FORMAT}). Install the same version at the server and all sites."
                 )
             plan: Plan = build(cls, values, "the plan")
-            # What is no JSON, or what has fingerprints that are no text, is told before anything is made of it.
+            # What is no JSON, or what has fingerprints that are no text, is refused before anything is made of it.
             _ = plan.text, fingerprints(plan.experiment)
         except (KeyError, TypeError, ValueError) as problem:
-            raise PartitaError(f"This is no plan of a federation ({type(problem).__name__}: {problem}).") from problem
+            raise PartitaError(
+                f"This is not a plan of a federation ({in_one_line(problem)}). Make one with: partita federate plan"
+            ) from problem
         _need_names(plan.sites)
         return plan
 
@@ -123,7 +125,10 @@ class Plan:
         self.data.need(data)
         made = rebuild(self.experiment, Experiment(fedavg(), mlp, data))
         if changed := differences(self.experiment, _settings(made)):
-            raise PartitaError(f"The packages installed here differ from those of the plan: {'; '.join(changed)}.")
+            raise PartitaError(
+                f"The packages installed here differ from those of the plan: {'; '.join(changed)}. Install the same, "
+                "or make a new plan."
+            )
         _refuse(made)
         return made
 

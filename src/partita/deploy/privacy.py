@@ -39,15 +39,15 @@ class Privacy:
     def __post_init__(self) -> None:
         check_fields(self)
         if self.delta >= 1:
-            raise PartitaError(f"delta is {self.delta:g}: it must be below 1.")
+            raise PartitaError(f"delta is {self.delta:g}, but must be below 1.")
 
     def spent(self, releases: int) -> float:
-        """The epsilon of so many releases."""
+        """The epsilon of a number of releases."""
         rho = 2 * releases / self.noise**2
         return rho + 2 * math.sqrt(rho * math.log(1 / self.delta))
 
     def need_budget(self, releases: int) -> None:
-        """Refuse a release after so many others that would exceed the budget."""
+        """Refuse a release that would exceed the budget, after a number of others."""
         if (after := self.spent(releases + 1)) > self.epsilon:
             raise PartitaError(
                 f"The privacy budget of this site is spent: after {releases} releases one more would make epsilon "
@@ -55,13 +55,16 @@ class Privacy:
             )
 
     def released(self, update: Update, before: Tensors, statistics: Collection[str]) -> Update:
-        """The update as it may leave; one that tells of the data in another way is refused.
+        """The update as it may leave; one that discloses data in another way is refused.
 
         `statistics` are names of running statistics, which noise would make useless.
         """
         if update.mask or update.weight is not None:
             what = "a mask" if update.mask else "a weight"
-            raise PartitaError(f"This site releases updates with noise, and {what} made from its data cannot have any.")
+            raise PartitaError(
+                f"This site releases updates with noise, and {what} made from its data cannot have any. Choose a "
+                "method that uploads weights alone."
+            )
         if held := update.values.keys() & set(statistics):
             raise PartitaError(
                 f"This site releases updates with noise, and running statistics ({min(held)}) cannot have any. "

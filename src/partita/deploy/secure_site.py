@@ -26,7 +26,10 @@ class SecureRounds:
             sent = packed_bytes(KEYS, {number: b"".join(member.keys)})
         elif order.kind == "shares":
             if order.threshold < least:
-                raise PartitaError(f"This site hides among at least {least} sites, and {order.threshold} could open.")
+                raise PartitaError(
+                    f"This site takes part in sums that at least {least} sites open, and {order.threshold} could open "
+                    "this one."
+                )
             sent = packed_bytes(ENVELOPE, member.shares(keys_in(order.received), order.threshold))
         else:
             there, lost = (order.received[name].tolist() for name in (THERE, LOST))

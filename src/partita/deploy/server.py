@@ -27,7 +27,7 @@ from .replies import checked_records, checked_update, need_size
 RECEIPT = "receipt/round"
 KINDS: dict[type[Job], Kind] = {Train: "train", StayAway: "stay_away", Evaluate: "evaluate"}
 Exchange = Callable[[Mapping[int, bytes], float], Iterable[tuple[int, bytes | PartitaError]]]
-"""Brings orders to sites and their replies back, or why there is none, in any order, for at most so many seconds."""
+"""Brings orders to sites and their replies back, or why there is none, in any order, within a number of seconds."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,11 @@ class Limits:
     """Seconds after which a round continues without a site that is not connected."""
 
     def __post_init__(self) -> None:
-        above = (self.seconds, self.absent, 1.0 if self.norm is None else self.norm)
-        if self.replies < 1 or not all(each > 0 for each in above):
-            raise PartitaError(f"{self}: seconds, absent and norm must be above 0, replies at least 1.")
+        if self.replies < 1:
+            raise PartitaError(f"replies is {self.replies}, but must be at least 1.")
+        for name in ("seconds", "absent", "norm"):
+            if (limit := getattr(self, name)) is not None and not limit > 0:
+                raise PartitaError(f"{name} is {limit:g}, but must be above 0.")
 
 
 def introduced(
@@ -128,7 +130,7 @@ class Sites:
         accepted, left, end = 0, set(asked), time.monotonic() + self.limits.seconds
         for number, message in self.exchange(messages, self.limits.seconds) if messages else ():
             if number not in left or time.monotonic() > end:
-                # Late, or answered before: the site is told by what it is asked to go on from.
+                # Late, or answered before: the site learns it from the round that it is asked to continue from.
                 self.note("ignored", site=self.plan.sites[number], reason="late, or answered before")
                 continue
             left.discard(number)

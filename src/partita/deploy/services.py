@@ -115,12 +115,14 @@ def need_trusted(address: str, certificate: Path) -> None:
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
         raise PartitaError(
-            f"{address!r} is no address of a SuperLink. Give its host and port, as in fed.example.org:443"
+            f"{address!r} is not the address of a SuperLink. Give its host and port, as in fed.example.org:443"
         )
     try:
         trust = ssl.create_default_context(cafile=certificate)
     except (ssl.SSLError, OSError) as problem:
-        raise PartitaError(f"{certificate} is no certificate in PEM ({problem}).") from problem
+        raise PartitaError(
+            f"{certificate} is not a certificate in PEM ({problem}). Get it from the operator of the federation."
+        ) from problem
     try:
         with (
             socket.create_connection((host.strip("[]"), int(port)), PATIENCE) as plain,
@@ -129,8 +131,9 @@ def need_trusted(address: str, certificate: Path) -> None:
             return
     except ssl.SSLCertVerificationError as problem:
         raise PartitaError(
-            f"The SuperLink at {address} is not whom {certificate} stands for ({problem.verify_message}). Ask its "
-            "operator for the authority's certificate, and for the name that the SuperLink's has."
+            f"The certificate of the SuperLink at {address} does not fit that name and {certificate} "
+            f"({problem.verify_message}). Ask its operator for the authority's certificate, and for the SuperLink's "
+            "name."
         ) from problem
     except OSError:
         return

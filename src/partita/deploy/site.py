@@ -60,7 +60,7 @@ class Site:
         try:
             return self._answer(message)
         except LogError:
-            # What cannot be told later is not done, and does not leave.
+            # What cannot be logged is not done, and does not leave.
             return Reply("introduce", "", refused="the site cannot write its audit log, so nothing leaves it").write()
 
     def _answer(self, message: bytes) -> bytes:
@@ -115,12 +115,14 @@ class Site:
             self._need_secure(plan, order)
             self._secure.need_keys(order)
         elif len(bare) < len(order.received):
-            raise PartitaError("An order with parts of a secure sum, which this plan or order has none of.")
+            raise PartitaError("The order has parts of a secure sum, and the plan or the kind of order has none.")
         secured, order = order, replace(order, received=bare)
         if order.kind != "evaluate":
             self._gate.need_round(order.taking_part)
             if not order.kept <= order.round < setup.stage.rounds:
-                raise PartitaError(f"An order for round {order.round + 1} after round {order.kept} was accepted.")
+                raise PartitaError(
+                    f"The order is for round {order.round + 1}, and round {order.kept} was accepted last."
+                )
             self._store.settle(order.plan, order.kept)
         self._need_received(order, setup, number)
         leaving = self._gate.leaving
@@ -153,9 +155,9 @@ class Site:
         return reply
 
     def _need_secure(self, plan: Plan, order: Order) -> None:
-        """What a site that hides in a sum insists on."""
+        """What a site requires before it takes part in a secure sum."""
         if not plan.secure:
-            raise PartitaError("An order for a secure sum, and the plan is not secure.")
+            raise PartitaError("The order is for a secure sum, and the plan is not secure.")
         self._gate.need_round(order.taking_part)
 
     def _need_received(self, order: Order, setup: Setup, number: int) -> None:
@@ -237,7 +239,7 @@ def _reply(order: Order, result: ClientResult) -> Reply:
 
 
 def _said(reply: Reply) -> dict[str, object]:
-    """What a reply tells: names of tensors, metrics, and numbers of samples."""
+    """What a reply discloses: names of tensors, metrics, and numbers of samples."""
     metrics = [list(each) for each in reply.records]
     told = {"tensors": sorted(reply.sent), "metrics": metrics, "facts": dict(reply.facts)}
     return {key: value for key, value in told.items() if value or key == "tensors"}

@@ -9,14 +9,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..errors import PartitaError
+from ..errors import PartitaError, in_one_line
 from ..runs.database import DATABASE
 from ..runs.stored import StoredRun, read_run
 from . import DEPLOYMENT
 from .journal import journal_of
 
 LATE = 2.0
-"""A site is late when it takes so many times as long as replies to orders of the kind usually do."""
+"""A site is late when it takes this many times as long as replies to such orders usually do."""
 MOST_REFUSALS = 100
 Time = datetime.datetime
 
@@ -47,7 +47,7 @@ class SiteStatus:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A reply that was left out, or did not come."""
+    """A reply that was left out, or did not arrive."""
 
     time: str
     round: int
@@ -133,7 +133,7 @@ def _planned(folder: Path) -> tuple[list[str], int, str]:
             "partita federate server and partita federate up."
         ) from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
-        raise PartitaError(f"Cannot read the plan in {path}: {problem!r}.") from problem
+        raise PartitaError(f"Cannot read the plan in {path}: {in_one_line(problem)}.") from problem
 
 
 def _state(run: StoredRun | None, found: "_Reading") -> str:

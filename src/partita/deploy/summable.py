@@ -16,23 +16,31 @@ def weights_of_sum(algorithm: Algorithm) -> Weights:
     server = algorithm.server
     if algorithm.sees_single_models or not isinstance(server, Aggregation) or not isinstance(server.rule, Mean):
         raise PartitaError(
-            f"The server of {algorithm.label} needs more than the sum of updates, so that it cannot be secure. Choose "
-            "a method that averages, such as fedavg, fedper or fedrep."
+            f"The server of {algorithm.label} needs more than the sum of updates, so that it cannot be computed "
+            "securely. Choose a method that averages, such as fedavg, fedper or fedrep."
         )
     if server.rule.weights == "uploaded" or algorithm.weight:
-        raise PartitaError(f"{algorithm.label} weighs updates by what sites send, so that its sum cannot be secure.")
+        raise PartitaError(
+            f"{algorithm.label} weighs updates by what sites send, so that its sum cannot be computed securely. Choose "
+            "a method that weighs by numbers of samples, such as fedavg, fedper or fedrep."
+        )
     return server.rule.weights
 
 
 def whole_numbers(update: Update, before: Tensors, weights: Weights, sites: int) -> Tensors:
-    """The weighted change as whole numbers, of which so many sites' sum fits into 64 bits."""
+    """The weighted change as whole numbers, small enough that the sum over `sites` fits into 64 bits."""
     if update.mask:
-        raise PartitaError("An update that sends a part of its entries cannot be summed securely.")
+        raise PartitaError(
+            "An update that sends a part of its entries cannot be summed securely. Choose a method that sends all of "
+            "them."
+        )
     found, most = {}, 2.0**62 / sites
     for name, tensor in update.values.items():
         change = (tensor.double() - before[name].double()) * weight_of(update, weights) * SCALE
         if not bool((change.abs() < most).all()):
-            raise PartitaError(f"The change of {name} is too large for a secure sum.")
+            raise PartitaError(
+                f"The change of {name} is too large for a secure sum. Lower the learning rate, or clip the gradient."
+            )
         found[name] = change.round().to(torch.int64)
     return found
 

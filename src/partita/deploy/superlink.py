@@ -97,7 +97,9 @@ class SuperLink:
                     timeout=PATIENCE,
                 )
             except subprocess.TimeoutExpired:
-                raise PartitaError(f"The SuperLink at {self.address} does not answer.") from None
+                raise PartitaError(
+                    f"The SuperLink at {self.address} does not answer. See its log, and try again."
+                ) from None
         answer = _json(done.stdout)
         if answer is None or not answer.get("success"):
             if "SuperLink is unavailable" in done.stdout + done.stderr:

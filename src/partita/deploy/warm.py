@@ -78,7 +78,7 @@ class Pauses:
 
 
 def _wait(main: int, loaded: Mapping[str, Callable[[], object]], listener: socket.socket) -> int:
-    """Fork for whoever asks, until the command itself has ended."""
+    """Fork for each request, until the command itself has ended."""
     listener.settimeout(LOOK)
     while True:
         with suppress(OSError, EOFError):
@@ -123,7 +123,7 @@ def _watching(parent: int, alone: Callable[[], None], command: Callable[[], obje
 
 
 def _ask_to_end() -> None:
-    """A SuperNode takes its leave of the SuperLink."""
+    """A SuperNode disconnects from the SuperLink."""
     os.kill(os.getpid(), signal.SIGTERM)
 
 
@@ -140,7 +140,7 @@ def _be(command: Callable[[], object], arguments: list[str]) -> NoReturn:
     except SystemExit as ended:
         code = ended.code
     except KeyboardInterrupt:
-        # A command that stays ends so what it has started. Nobody needs to read where that was.
+        # A command that stays ends so what it has started. Where that was is of no interest.
         code = 128 + signal.SIGINT
     except BaseException:
         traceback.print_exc()

@@ -67,8 +67,8 @@ UNDECAYED_SGD = ("lr", "decayed", "schedule", "rates")
 def handles(value: object, kind: type[Any], *names: str) -> bool:
     """Whether a value is exactly of this dataclass, and all its fields but these have their defaults.
 
-    A shortcut names the fields that it handles. It refuses a field that is added to the class later, until somebody
-    extends the shortcut.
+    A shortcut names the fields that it handles. It refuses a field that is added to the class later, until the
+    shortcut is extended.
     """
     return type(value) is kind and all(
         field.name in names or _is_default(field, getattr(value, field.name)) for field in _fields(kind)

@@ -27,7 +27,7 @@ LARGE_KERNEL = 1 << 18
 
 
 def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """The same as torch's, of matrices and without autograd."""
+    """Torch's `linear` of matrices, without autograd."""
     if _known(inputs, weight, bias, WORTHWHILE):
         return _product(inputs, weight, bias)
     return F.linear(inputs, weight, bias)

@@ -21,7 +21,7 @@ from ..core.phases import Phase
 from ..core.samples import Samples
 from ..core.schedules import CONSTANT
 from ..core.task import Task
-from ..errors import PartitaError, ShortcutWarning, warn
+from ..errors import PartitaError, ShortcutWarning, in_one_line, warn
 from ..randomness import generator
 from ..tensors import Tensors, network_name
 from . import reference
@@ -65,7 +65,7 @@ def verified(phase: Phase, case: Case, wanted: Shortcuts, run: Run) -> Shortcuts
     except PartitaError:
         return None  # The phase itself will end in the same error.
     except Exception as error:
-        _warn(f"The fast engine cannot be checked: on made-up samples, the reference ends in {error!r}.")
+        _warn(f"The fast engine cannot be checked: on made-up samples, the reference fails: {in_one_line(error)}.")
         return None
 
     def difference(shortcuts: Shortcuts) -> str | None:
@@ -73,7 +73,7 @@ def verified(phase: Phase, case: Case, wanted: Shortcuts, run: Run) -> Shortcuts
             with _apart():
                 return _difference(run(phase, client, tensors, shortcuts), expected, tensors)
         except Exception as error:
-            return f"it ends in {error!r}"
+            return f"it fails: {in_one_line(error)}"
 
     if difference(wanted) is None:
         return wanted

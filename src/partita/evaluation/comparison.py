@@ -136,17 +136,20 @@ def _check(
     if baseline not in scores:
         raise PartitaError(unknown("method", baseline, scores))
     if not 0 < level < 1:
-        raise PartitaError(f"The level is {level}: it must be between 0 and 1, such as 0.95.")
+        raise PartitaError(f"level is {level}, but must be between 0 and 1, such as 0.95.")
     if resamples < 1:
-        raise PartitaError(f"{resamples} resamples: at least 1 is needed, and 2000 is a good number.")
+        raise PartitaError(f"resamples is {resamples}, but must be at least 1; 2000 is a good number.")
     if not tie >= 0:
-        raise PartitaError(f"A tie is a difference of at most {tie}: it must be at least 0.")
+        raise PartitaError(f"tie is {tie}, but must be at least 0.")
     for name, each in scores.items():
         if not each:
             raise PartitaError(f"The method {name!r} has no scores.")
         for (seed, client), value in each.items():
             if not np.isfinite(value):
-                raise PartitaError(f"The score of {name!r} is {value} for client {name_of(client)} and seed {seed}.")
+                raise PartitaError(
+                    f"The score of {name!r} is {value} for client {name_of(client)} and seed {seed}, but must be "
+                    "finite."
+                )
 
 
 def _common(scores: Mapping[str, Scores], name: str, baseline: str, name_of: Callable[[int], str]) -> list[Pair]:

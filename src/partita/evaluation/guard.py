@@ -40,7 +40,7 @@ def choose(losses: Sequence[Sequence[float]], counts: Sequence[int], prior: floa
     client without validation data, or with a loss that is not finite, takes what is best for all others.
     """
     if prior < 0:
-        raise PartitaError(f"The prior is {prior} samples: it must be at least 0.")
+        raise PartitaError(f"prior is {prior}, but must be at least 0.")
     nothing = ([0.0] * len(losses[0]) if losses else [], 0)
     known = [
         (row, count) if all(map(math.isfinite, row)) else nothing for row, count in zip(losses, counts, strict=True)

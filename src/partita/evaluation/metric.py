@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ..formatting import plain, signed
 
 DECIMALS = 12
-"""Gains are rounded to so many decimals, so that scores which differ in the last bits only count as equal."""
+"""The decimals to which gains are rounded, so that scores which differ in their last bits alone count as equal."""
 
 
 @dataclass(frozen=True)

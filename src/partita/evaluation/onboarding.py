@@ -37,7 +37,7 @@ class Onboarding:
     epochs: Length = 20
     optimizer: Optimizer = field(default_factory=lambda: SGD(0.05))
     donors: Positive = 20
-    """At most so many other clients' personal parts are looked at; of more, a fixed sample."""
+    """The largest number of other clients' personal parts to consider; of more, a fixed sample."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -66,7 +66,7 @@ def personal_part(population: Population) -> Selector:
 
 
 def donors_of(population: Population, onboarding: Onboarding) -> Donors:
-    """What is needed of other clients to begin with; nothing where a client begins as everybody did."""
+    """What is needed of other clients to begin with; nothing where a client begins with the initial weights."""
     part = personal_part(population)
     if onboarding.start == "initial":
         return Donors(part, ())

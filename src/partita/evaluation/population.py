@@ -30,7 +30,7 @@ class ClientModels:
 
     algorithm: Algorithm
     client: Client
-    """As the algorithm sees it: without test data, with the tensors that the algorithm gives everyone to begin with."""
+    """As the algorithm sees it: without test data, with the initial tensors of the algorithm."""
     test: Samples
     run_phase: RunPhase
     """The engine of the experiment."""
@@ -52,7 +52,7 @@ class ClientModels:
         if not self.algorithm.finetune:
             return self.before
         with torch.enable_grad():
-            # Whoever asks for a model to use it may have turned gradients off.
+            # The caller may have turned gradients off.
             [tuned] = personalize(self.algorithm, [self.client], self.run_phase)
         return tuned
 
@@ -113,7 +113,7 @@ class Population(Mapping[int, ClientModels]):
     build: Callable[[int], ClientModels]
     numbers: Sequence[int]
     evaluation_clients: int = 10_000
-    """At most so many clients are evaluated in the run's own rounds."""
+    """The largest number of clients that the run itself evaluates."""
     folder: Path = Path()
     baselines: Mapping[str, Path] = field(default_factory=dict)
     """The folders of the baselines that the run names."""
@@ -144,7 +144,7 @@ class Population(Mapping[int, ClientModels]):
     def sample(self, most: int) -> "Population":
         """The clients that train; of more than `most`, a sample that is the same for every run on these clients."""
         if most < 1:
-            raise PartitaError(f"{most} clients: at least 1 is needed.")
+            raise PartitaError(f"The number of clients is {most}, but must be at least 1.")
         trainers = [number for number in self.numbers if number not in self.data.newcomers]
         return replace(self, numbers=fixed_sample(trainers, most))
 

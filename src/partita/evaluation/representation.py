@@ -15,6 +15,7 @@ from ..core.objectives import Measures
 from ..core.samples import Samples
 from ..core.task import Task
 from ..errors import DivergedError, PartitaError, unknown
+from ..formatting import amount
 from ..randomness import generator
 from ..tensors import Tensors
 
@@ -104,7 +105,7 @@ def layer_cka(
     module is left out. Memory grows with clients x layers x samples squared: use a probe of a few hundred samples.
     """
     if len(probe) < 2:
-        raise PartitaError(f"A probe of {len(probe)} samples; two or more are needed.")
+        raise PartitaError(f"The probe has {amount(len(probe), 'sample')}, but needs at least 2.")
     task.evaluate_()
     # One order for all clients: what differs is then the network and not its company.
     parts = _batches(task, len(probe), batch, draw)
@@ -116,7 +117,7 @@ def layer_cka(
 def embedding(features: Tensor, seed: int = 0, perplexity: float = 30.0) -> Tensor:
     """Coordinates of features in the plane by t-SNE, (samples, 2); the perplexity is lowered for few samples."""
     if len(features) < 2:
-        raise PartitaError(f"A map of {len(features)} samples; two or more are needed.")
+        raise PartitaError(f"The map has {amount(len(features), 'sample')}, but needs at least 2.")
     from sklearn.manifold import TSNE
 
     flat = features.detach().flatten(1).double().cpu().numpy()
@@ -130,7 +131,7 @@ def embedding(features: Tensor, seed: int = 0, perplexity: float = 30.0) -> Tens
 def _batches(task: Task, count: int, batch: int, draw: torch.Generator | None) -> list[Tensor]:
     """Batches of nearly the same size: batch statistics of a single left-over sample would be meaningless, or fail."""
     if not count or batch < 1:
-        raise PartitaError(f"{count} samples in batches of {batch}; at least one of each is needed.")
+        raise PartitaError(f"{amount(count, 'sample')} in batches of {batch}: both numbers must be at least 1.")
     order = torch.arange(count)
     if _by_batch(task.module):
         order = torch.randperm(count, generator=draw or generator(0, "representation"))

@@ -10,6 +10,7 @@ from ..core.signatures.kinds import shown
 from ..data.federation import Federation
 from ..data.pool import Pool
 from ..errors import PartitaError
+from ..formatting import amount
 
 FROM_CLIENTS = "from_clients(inputs, targets, clients)"
 
@@ -55,9 +56,8 @@ def need_data(data: object) -> None:
         way = "from_clients(dataset, clients=...), or federate(from_dataset(dataset)) for synthetic clients"
     else:
         way = f"{FROM_CLIENTS}, or take a data source such as digits()"
-    raise PartitaError(
-        f"The data are a {type(data).__name__}, which does not name the client of each sample. Give {way}."
-    )
+    what = "None" if data is None else f"a {type(data).__name__}"
+    raise PartitaError(f"The data are {what}, which does not name the client of each sample. Give {way}.")
 
 
 def need_device(name: str) -> None:
@@ -67,7 +67,7 @@ def need_device(name: str) -> None:
     except RuntimeError:
         device = torch.device("meta")
     if device.type not in ("cpu", "cuda"):
-        raise PartitaError(f"device is {name!r}: it must be 'cpu', 'cuda', or 'cuda:1' for the second such device.")
+        raise PartitaError(f"device is {name!r}, but must be 'cpu', 'cuda', or 'cuda:1' for the second such device.")
     if device.type == "cuda" and (device.index or 0) >= (found := torch.cuda.device_count()):
-        there = f"finds {found} such device{'s' if found > 1 else ''}" if found else "finds no such device"
-        raise PartitaError(f"device is {name!r}, but torch {there} on this machine. Take device = 'cpu'.")
+        there = f"finds {amount(found, 'such device')}" if found else "finds no such device"
+        raise PartitaError(f"device is {name!r}, but torch {there} on this machine. Set device = 'cpu'.")

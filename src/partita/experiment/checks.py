@@ -11,6 +11,7 @@ from ..core.phases import Phase
 from ..core.task import Task
 from ..data.federation import Federation
 from ..errors import PartitaError
+from ..formatting import amount
 
 
 def check_algorithm(algorithm: Algorithm, client: Client) -> list[str]:
@@ -111,10 +112,10 @@ def check_data(algorithm: Algorithm, task: Task, data: Federation, batching: Bat
 
 
 def check_participation(rounds: int, participants: Callable[[int], Sequence[int]]) -> None:
-    """Somebody must take part in some round."""
+    """At least one client must take part in at least one round."""
     if not any(participants(round) for round in range(rounds)):
         raise PartitaError(
-            f"Nobody takes part in any of the {rounds} rounds. Raise the participation, or put clients in the schedule."
+            "No client takes part in any round. Raise the participation, or put clients in the schedule."
         )
 
 
@@ -136,4 +137,4 @@ def _batches(samples: int, batching: Batching, task: Task) -> int:
 
 def _clients(data: Federation, clients: Sequence[int]) -> str:
     listed = ", ".join(map(data.name_of, clients[:10])) + (", ..." if len(clients) > 10 else "")
-    return f"{len(clients)} client{'s' if len(clients) > 1 else ''} ({listed})"
+    return f"{amount(len(clients), 'client')} ({listed})"

@@ -84,7 +84,7 @@ def under(name: str, on_event: OnEvent) -> OnEvent:
 
 
 def part_of(stage: str, now: str, before: int, total: int, on_event: OnEvent) -> OnEvent:
-    """Tells rounds as a part of a longer stage, of which so many rounds were done `before`; `now` says what is done."""
+    """Reports rounds as part of a longer stage, of which `before` rounds were done already; `now` names the part."""
 
     def tell(event: Event) -> None:
         if isinstance(event, RoundEnded):

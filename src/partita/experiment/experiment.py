@@ -85,7 +85,7 @@ class Experiment:
     default of a simulation), or the client's round is dropped and the result says so (`leave_out`, the default of a
     federation)."""
     max_update_norm: Annotated[float, above(0)] | None = None
-    """The largest norm that the update of a client may have; by default any that the network's precision can tell."""
+    """The largest norm that the update of a client may have; by default, only the network's precision limits it."""
     engine: Engine = "fast"
     device: str = "cpu"
     """Where clients work: `cpu`, `cuda`, or `cuda:1` for the second such device."""
@@ -98,10 +98,10 @@ class Experiment:
         check_fields(self)
         for name, least in (("rounds", 1), ("evaluate_every", 0), ("evaluation_batch", 1), ("evaluation_clients", 1)):
             if getattr(self, name) is not None and getattr(self, name) < least:
-                raise PartitaError(f"{name} is {getattr(self, name)}: it must be at least {least}.")
+                raise PartitaError(f"{name} is {getattr(self, name)}, but must be at least {least}.")
         need_device(self.device)
         if self.pretrain and self.pretrain.rounds < 1:
-            raise PartitaError(f"pretrain.rounds is {self.pretrain.rounds}: it must be at least 1.")
+            raise PartitaError(f"pretrain.rounds is {self.pretrain.rounds}, but must be at least 1.")
         _ = self.sampler, self.stages
 
     @property

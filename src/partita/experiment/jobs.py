@@ -113,7 +113,7 @@ class Evaluate(Job):
     """Evaluate every model of the method on clients' validation and test data, after the round before this moment."""
 
     each: bool = False
-    """Whether to tell what became of each test sample, under the model that the method is meant to be used with."""
+    """Whether to return the outcome of each test sample, under the model that the method is meant to be used with."""
 
     def results(self, setup: Setup, clients: Sequence[Client]) -> Iterator[ClientResult]:
         algorithm = setup.algorithm

@@ -12,7 +12,7 @@ from ..formatting import amount, listed
 OnSickClient = Literal["stop", "leave_out"]
 """What becomes of a run when the loss or the update of a client is not finite or too large."""
 NAMED_AFTER = 3
-"""After so many of its rounds in a row, a client that is left out is named."""
+"""The number of its rounds in a row after which a client that is left out is named."""
 MOST_NAMES = 10
 
 
@@ -40,7 +40,7 @@ def last_by_client(left_out: Sequence[LeftOut]) -> Mapping[int, LeftOut]:
 
 
 def newly_named(left_out: Sequence[LeftOut]) -> list[LeftOut]:
-    """Those that have now been left out so many times in a row that they are named."""
+    """Those that have now been left out often enough in a row to be named."""
     return [each for each in left_out if each.in_a_row == NAMED_AFTER]
 
 

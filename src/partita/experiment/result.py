@@ -130,7 +130,7 @@ class Result:
         return client_model(self._population[number], self.data, self._inputs, which)
 
     def global_model(self) -> ClientModel:
-        """The model that everybody receives, where the method shares the whole network."""
+        """The model that every client receives, where the method shares the whole network."""
         return global_model(self._population, self._inputs)
 
     @cached_property

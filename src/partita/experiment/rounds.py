@@ -128,7 +128,7 @@ def _left_out(setup: Setup, number: int, results: Sequence[ClientResult], before
 
 
 def _need_somebody(setup: Setup, number: int, left_out: Sequence[LeftOut]) -> None:
-    """Ends the run if every participant of the last rounds was left out: then it is no matter of single clients."""
+    """End the run if every participant of the last rounds was left out: the cause is then not in single clients."""
     if not left_out:
         return
     recent = range(max(number + 2 - NAMED_AFTER, 1), number + 2)

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import torch
 
+from ..core.signatures.kinds import shown
 from ..errors import PartitaError, unknown
 from ..randomness import Moment, generator
 
@@ -36,7 +37,7 @@ class Fraction:
     def __post_init__(self) -> None:
         if not 0 < self.fraction <= 1:
             raise PartitaError(
-                f"A participation of {self.fraction}: it must be above 0 and at most 1. For a number of clients write "
+                f"participation is {self.fraction}, but must be above 0 and at most 1. For a number of clients write "
                 "'number:COUNT'."
             )
 
@@ -59,7 +60,7 @@ class Number:
 
     def __post_init__(self) -> None:
         if self.count < 1:
-            raise PartitaError(f"A participation of {self.count} clients: it must be at least 1.")
+            raise PartitaError(f"participation is 'number:{self.count}', but must be of at least 1 client.")
 
     def __call__(self, clients: int, moment: Moment) -> list[int]:
         return _drawn(clients, min(self.count, clients), moment)
@@ -95,7 +96,7 @@ class Poisson:
 
     def __post_init__(self) -> None:
         if not 0 < self.rate <= 1:
-            raise PartitaError(f"Poisson sampling at a rate of {self.rate}: it must be above 0 and at most 1.")
+            raise PartitaError(f"participation is 'poisson:{self.rate}', but its rate must be above 0 and at most 1.")
 
     def __call__(self, clients: int, moment: Moment) -> list[int]:
         draws = torch.rand(clients, generator=generator(moment.seed, "poisson", moment.round), dtype=torch.float64)
@@ -120,7 +121,10 @@ class Schedule:
             raise PartitaError("The schedule of participants is empty. Give a list of clients for at least one round.")
         for number, chosen in enumerate(self.rounds, 1):
             if len(set(chosen)) != len(chosen) or any(client < 0 for client in chosen):
-                raise PartitaError(f"Participants of round {number}: {list(chosen)}. Name each client once, from 0.")
+                raise PartitaError(
+                    f"The participants of round {number} are {list(chosen)}. Name each client once, by its number "
+                    "from 0."
+                )
 
     def __call__(self, clients: int, moment: Moment) -> list[int]:
         chosen = sorted(self.rounds[moment.round % len(self.rounds)])
@@ -157,7 +161,8 @@ def _schedule(rounds: Sequence[Any]) -> Sampler:
         return Schedule(tuple(tuple(map(index, chosen)) for chosen in rounds))
     except TypeError:
         raise PartitaError(
-            f"A participation of {rounds}: a schedule is a list of clients for each round, as in [[0, 1], [2]]."
+            f"participation is {shown(rounds)}, but a schedule is a list of clients for each round, as in [[0, 1], "
+            "[2]]."
         ) from None
 
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from ..core.task import Task
 from ..data.federation import Federation
-from ..errors import PartitaError
+from ..errors import PartitaError, in_one_line, unknown
 from ..randomness import seeded
 from ..tensors import Tensors
 from .trial import need_module
@@ -88,13 +88,17 @@ class Tasks:
             given = ", ".join(f"{name}={fact}" for name, fact in facts.items())
             name = getattr(self.model, "__name__", type(self.model).__name__)
             raise PartitaError(
-                f"The network cannot be made: {name}({given}) ends in {type(problem).__name__}: "
-                f"{' '.join(str(problem).split())}"
+                f"The network cannot be made: {name}({given}) ends in {in_one_line(problem)}"
             ) from problem
 
 
 def _replace_weights_(task: Task, weights: Tensors) -> None:
     for name, tensor in weights.items():
-        if name not in task.weights or task.weights[name].shape != tensor.shape:
-            raise PartitaError(f"Given weights do not fit the network: {name} of shape {tuple(tensor.shape)}.")
+        if name not in task.weights:
+            raise PartitaError(f"weights: {unknown('tensor', name, task.weights)}")
+        if (shape := task.weights[name].shape) != tensor.shape:
+            raise PartitaError(
+                f"weights: {name} has the shape {tuple(tensor.shape)}, but in the network {tuple(shape)}. Give weights "
+                "of the same network."
+            )
         task.weights[name] = tensor.detach().clone().to(task.device)

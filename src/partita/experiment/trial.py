@@ -24,7 +24,7 @@ def need_module(made: object) -> nn.Module:
     """What a factory returned must be a module with weights."""
     if not isinstance(made, nn.Module):
         raise PartitaError(
-            f"The model is to be a torch.nn.Module, but its function returned {shown(made)}. Return a module."
+            f"The function that makes the model returned {shown(made)}, not a torch.nn.Module. Return a module."
         )
     for name, tensor in (*made.named_parameters(), *made.named_buffers()):
         if torch.nn.parameter.is_lazy(tensor):
@@ -165,8 +165,8 @@ def _backward(task: Task, weights: dict[str, Tensor], outputs: Tensor, samples: 
         gradients = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
     except Exception as problem:
         raise PartitaError(
-            f"The backward pass fails: {_line(problem)}. Do without operations in place (x += y, inplace=True) on what "
-            "a gradient needs."
+            f"The backward pass fails: {_line(problem)}. Avoid operations in place (x += y, inplace=True) on values "
+            "that a gradient needs."
         ) from problem
     unused = [name for name, gradient in zip(leaves, gradients, strict=True) if gradient is None]
     if len(unused) == len(leaves):

@@ -17,7 +17,7 @@ Kind = Literal["bottleneck", "conv"]
 
 
 class SmallLinear(nn.Linear):
-    """Weights N(0, 0.01^2) and no bias at first; so it is also when a client draws its own."""
+    """Initial weights from N(0, 0.01^2) and no bias, also where a client draws its own."""
 
     def reset_parameters(self) -> None:
         nn.init.normal_(self.weight, std=0.01)
@@ -25,7 +25,7 @@ class SmallLinear(nn.Linear):
 
 
 class SmallConvolution(nn.Conv2d):
-    """Weights N(0, 0.0001^2) at first; so it is also when a client draws its own."""
+    """Initial weights from N(0, 0.0001^2), also where a client draws its own."""
 
     def reset_parameters(self) -> None:
         nn.init.normal_(self.weight, std=1e-4)
@@ -108,7 +108,9 @@ def _sites(module: nn.Module, network: Network, at: Selector | str | tuple[str, 
     for pattern in (at,) if isinstance(at, str) else at:
         matched = {name for name in names if _matches_parts(pattern, name)}
         if not matched:
-            raise PartitaError(f"The pattern {pattern!r} matches no module of the network: {', '.join(names)}.")
+            raise PartitaError(
+                f"The pattern {pattern!r} matches no module of the network. Its modules: {', '.join(names)}."
+            )
         found |= matched
     return tuple(name for name in names if name in found)
 
@@ -129,8 +131,8 @@ def _attach_(host: nn.Module, name: str, kind: Kind | None, width: int, features
     kind, features = kind or known_kind, features or known_features
     if kind is None or features is None:
         raise PartitaError(
-            f"The output of {name} ({type(host).__name__}) cannot be told from its layers. Say kind='bottleneck' (the "
-            "last dimension) or kind='conv' (the second), and features=..."
+            f"The output of {name} ({type(host).__name__}) is not known from its layers. Set features, and kind to "
+            "'bottleneck' (the features are the last dimension) or 'conv' (the second)."
         )
     adapter = Bottleneck(features, width) if kind == "bottleneck" else ConvAdapter(features)
     if (like := next(host.parameters(), None)) is not None:

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 Stem = Literal["cifar", "imagenet"]
 Norm = Literal["batch", "group"]
 Layer = Callable[[int], nn.Module]
-"""A layer for so many channels."""
+"""A layer, by its number of channels."""
 
 Block = Callable[[int, int, int], nn.Module]
 """A residual block, by its input channels, its width and its stride."""

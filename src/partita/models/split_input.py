@@ -46,12 +46,15 @@ def split_input(
 ) -> nn.Module:
     """An MLP with a shared and a personal input layer: 13,130 parameters for 64 features and 10 classes.
 
-    Of the features, the first `public` are for the shared one; half of them, unless given.
+    The first `public` features are for the shared one; by default half of them.
     """
     features = math.prod(shape)
     public = features // 2 if public is None else public
     if not 0 < public < features:
-        raise PartitaError(f"split_input: public is {public}, but of {features} features it must be above 0 and below.")
+        raise PartitaError(
+            f"split_input: public is {public}, but must be from 1 to {features - 1}, since there are {features} "
+            "features."
+        )
 
     def layer(inputs: int) -> nn.Module:
         return nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU())

@@ -96,14 +96,14 @@ def _allowed(number: Number, ours: Measured) -> float:
 
 
 def _half_width(number: Number) -> float:
-    """Of the published number's 95 % interval, as far as its spread tells."""
+    """Of the published number's 95 % interval, as far as its spread is known."""
     if number.spread is None or number.spread_of is None or number.spread_of < 2:
         return 0.0
     return student_quantile(number.spread_of - 1) * number.spread / math.sqrt(number.spread_of)
 
 
 def _order(found: Found, number: Number) -> tuple[Verdict, str]:
-    """Whether the number is surely above and below the same others as in the paper, where that tells them apart."""
+    """Whether the number is surely above and below the same others as in the paper, where those differ clearly."""
     against, unsure, compared = [], [], 0
     for other in found.recipe.numbers:
         published = _published_difference(number, other)

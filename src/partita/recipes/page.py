@@ -96,7 +96,7 @@ def _claims(recipes: Sequence[Recipe], stored: Mapping[str, Sequence[RecipeResul
 
 
 def _decided(several: Sequence[tuple[Recipe, ClaimVerdict]]) -> tuple[Recipe, ClaimVerdict]:
-    """A failure tells more than a success elsewhere; then comes what was decided, and what was not run is last."""
+    """A failure comes first, even if there is a success elsewhere; then what was decided; what was not run is last."""
     order = [Verdict.NOT, Verdict.REPRODUCED, Verdict.ORDERING, Verdict.UNDECIDED, Verdict.NOT_RUN]
     return min(several, key=lambda each: (order.index(each[1].verdict), each[0].small is None))
 

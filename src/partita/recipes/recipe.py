@@ -60,9 +60,9 @@ class Claim:
     lower: tuple[str, ...] = ()
     """The first of `higher` is claimed to be above the first of `lower`, and so on."""
     by: float = 0.0
-    """By at least so many points; if negative, below it by no more than that."""
+    """The least difference in points; if negative, the first may be below the second by no more than that."""
     within: float = 0.0
-    """Below it by no more than this share of it."""
+    """The share of the second by which the first may be below it."""
     untested: str | None = None
     """Why no numbers of this recipe decide it."""
 

@@ -14,7 +14,7 @@ from .recipe import Recipe, Size
 
 FORMAT = 2
 DIGITS = 5
-"""Scores are kept to so many decimals."""
+"""The decimals of stored scores."""
 SIZES: tuple[Size, ...] = ("full", "small")
 
 
@@ -45,7 +45,7 @@ class RunResult:
     samples: Sequence[int]
     """Test samples of each client."""
     sizes: Sequence[int]
-    """Training samples of each client; where a run does not tell them, those held out, which grow with them."""
+    """Training samples of each client; where a run does not have them, those held out, which grow with them."""
     scores: Mapping[str, Mapping[str, Sequence[float | None]]]
     """By name and seed, for each client. Names are those of a variant, for the model after the last round, with
     `@validation` or `@test` for the round that is best on these data, and of analyses: `without_head.cosine`,
@@ -113,7 +113,7 @@ def read_results(folder: Path, recipe: Recipe) -> Iterator[RecipeResult]:
 
 
 def results_or_none(folder: Path, recipe: Recipe) -> Sequence[RecipeResult | None]:
-    """The same, or one None where nothing is stored, so that this can be told too."""
+    """The same, or one None where nothing is stored, so that this can be shown too."""
     return list(read_results(folder, recipe)) or [None]
 
 

@@ -47,7 +47,7 @@ def run_recipe(
     that are not made here.
     """
     if size == "small" and recipe.small is None:
-        raise PartitaError(f"{recipe.name} has no small variant. Leave --small away.")
+        raise PartitaError(f"{recipe.name} has no small variant. Omit --small.")
     if not recipe.runs:
         lent = dict.fromkeys(path.partition("/")[0] for path in recipe.borrowed_of(size).values())
         way = f"its runs are those of {', '.join(lent)}; run these" if lent else recipe.obstacle
@@ -87,7 +87,7 @@ def gathered_result(
     results = {name: run_result(runs) for name, runs in made.items()}
     known = {**(before.runs if before else {}), **results}
     if not known:
-        raise PartitaError(f"No run of {recipe.name} is finished. Go on with: {command(recipe, size)}")
+        raise PartitaError(f"No run of {recipe.name} is finished. Continue with: {command(recipe, size)}")
     first = next(iter(made.values()), None)
     return RecipeResult(
         recipe=recipe.name,

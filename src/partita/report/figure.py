@@ -94,7 +94,7 @@ def missing_baselines(what: str) -> Html:
 
 
 def not_noted(what: str) -> Html:
-    return missing(what, "partita run", "It is noted when a run starts:")
+    return missing(what, "partita run", "It is recorded when a run starts:")
 
 
 def paragraph(*content: str, class_: str | None = None) -> Html:

@@ -7,7 +7,7 @@ Item = TypeVar("Item")
 
 
 def evenly(items: Sequence[Item], most: int) -> list[Item]:
-    """At most so many, evenly spread, with the first and the last.
+    """At most `most` of the items, evenly spread, with the first and the last.
 
     >>> evenly(range(10), 4)
     [0, 3, 6, 9]

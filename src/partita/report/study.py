@@ -10,7 +10,7 @@ from ..errors import PartitaError
 from ..evaluation.gains import Gain
 from ..evaluation.metric import Metric
 from ..runs.gains import Beside, failed_baselines, gains_over, named_baselines, over_floor, remarks
-from ..runs.gathering import PassedOver, gather
+from ..runs.gathering import Skipped, gather
 from ..runs.grouping import grouped
 from ..runs.likeness import by_clients, marks
 from ..runs.scores import pooled
@@ -32,7 +32,7 @@ class Study:
     """Runs that methods are measured against and that are not among them."""
     references: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())
-    passed_over: tuple[PassedOver, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
     remarks: tuple[str, ...] = ()
     """On baselines that are hardly any, or had another budget."""
     place: Path | None = None
@@ -116,7 +116,7 @@ def study(folders: Sequence[Path]) -> Study:
         baselines.methods,
         names,
         (*_divisions(methods), *lost),
-        gathered.passed_over,
+        gathered.skipped,
         tuple(said),
     )
 

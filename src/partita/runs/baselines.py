@@ -156,7 +156,7 @@ class _Search:
 
     def _tuned_experiment(self, experiment: Experiment, tuning: Tried) -> Experiment:
         with warnings.catch_warnings():
-            # The run itself has told already what is degenerate.
+            # The run itself has warned already of what is degenerate.
             warnings.simplefilter("ignore", DegenerateWarning)
             algorithm = finetune(on=experiment.algorithm, epochs=tuning.epochs or 0, optimizer=SGD(tuning.lr))
         return replace(experiment, algorithm=algorithm)

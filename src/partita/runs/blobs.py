@@ -66,7 +66,7 @@ def compressed(text: str) -> bytes:
 
 
 def decompressed(blob: bytes) -> bytes:
-    """The decompressed bytes, unless they are so many that they would fill the memory."""
+    """The decompressed bytes; an error if they would fill the memory."""
     reader = zlib.decompressobj()
     most = max(MOST_UNPACKED, MOST_RATIO * len(blob))
     try:

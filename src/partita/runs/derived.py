@@ -8,7 +8,7 @@ from .store import Commit
 def derive(made: Session, source: Session) -> None:
     """Fill the run of `finetune(on=METHOD)` from that of METHOD, which is done.
 
-    Fine-tuning changes nothing in a round, so the rounds are the same to the bit; only the models are measured anew.
+    Fine-tuning changes nothing in a round, so the rounds are the same to the bit; only the models are measured again.
     """
     if made.store.server("run") is None:
         found = source.store.server("run")

@@ -43,7 +43,7 @@ class TakenError(PartitaError):
 def need_new(folder: Path) -> None:
     """Refuse a folder that already holds a run."""
     if (folder / DATABASE).exists():
-        raise TakenError(f"{folder} already holds a run. Continue it: partita resume {folder}")
+        raise TakenError(f"{folder} already holds a run. Continue it with: partita resume {folder}")
 
 
 def find_runs(folder: Path) -> list[Path]:

@@ -77,7 +77,7 @@ def over_floor(run: StoredRun, variant: Variant | None = None) -> Gain | None:
 def gains_over(run: StoredRun, others: Mapping[str, Beside]) -> dict[str, Gain]:
     """Gains over other runs on the same clients, by name.
 
-    Clients that never train are left out, and so are runs that have no client in common with this one.
+    Clients that never train are left out. Runs that have no client in common with this one are skipped.
     """
     found = {}
     for name, other in others.items():

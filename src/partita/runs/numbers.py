@@ -61,7 +61,7 @@ class Numbers:
 
     def means(self, variant: Variant, role: HeldOut, without: Collection[int]) -> dict[int, float]:
         """The mean score over clients with samples after each evaluated round, without some clients."""
-        # Who is left out is asked of each row, and most runs leave nobody out.
+        # The condition is tested for each row, and most runs leave no client out.
         others = " AND client NOT IN (SELECT value FROM json_each(?))" if without else ""
         query = (
             f"SELECT round, {ROOT_OR_SHARE} FROM metrics WHERE stage = 'run' AND round <= ? AND variant = ? "

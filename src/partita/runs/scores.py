@@ -11,7 +11,7 @@ from .stored import StoredRun
 
 
 def compare_stored(gathered: Gathered, *, baseline: str | None = None, level: float = 0.95) -> Comparison:
-    """Compare runs that are done, paired over clients and seeds; those passed over are named in the notes."""
+    """Compare runs that are done, paired over clients and seeds; skipped runs are named in the notes."""
     groups = grouped(gathered.runs)
     scores = scores_of(gathered.runs)
     chosen = baseline or next(iter(groups))
@@ -25,7 +25,7 @@ def compare_stored(gathered: Gathered, *, baseline: str | None = None, level: fl
         lower_is_better=gathered.runs[0].metric.lower_is_better,
         marks=marks(groups),
         settings={name: runs[0].record.settings_text for name, runs in groups.items()},
-        notes=[str(each) for each in gathered.passed_over],
+        notes=[str(each) for each in gathered.skipped],
         name_of=gathered.runs[0].record.name_of,
     )
 
@@ -38,7 +38,7 @@ def scores_of(runs: Sequence[StoredRun]) -> dict[str, Scores]:
     """
     for run in runs:
         if not run.finished:
-            raise PartitaError(f"{run.folder} is not finished. Continue it: partita resume {run.folder}")
+            raise PartitaError(f"{run.folder} is not finished. Continue it with: partita resume {run.folder}")
     if len(metrics := {run.record.metric for run in runs}) > 1:
         raise PartitaError(f"Runs of different metrics cannot be compared: {', '.join(sorted(metrics))}.")
     return {name: pooled(group) for name, group in grouped(runs).items()}

@@ -38,7 +38,7 @@ COMMIT_EVERY = 1
 MEMORY = 1 << 30
 OWN_WEIGHTS = "the network is a module with weights of its own, which the seed does not decide"
 MOST_CLIENTS = 100_000
-"""Up to so many, a run keeps who has which rows; beyond, where the division came from and its fingerprint."""
+"""Up to this number of clients, a run keeps who has which rows; beyond, only origin and fingerprint of the division."""
 
 
 class Session:
@@ -228,14 +228,14 @@ class Session:
         """The round of the last stage that was committed last, and the server's state then."""
         found = self.store.server(self.experiment.stages[-1].name)
         if found is None:
-            raise PartitaError(f"{self.folder} has no finished round. Continue it: partita resume {self.folder}")
+            raise PartitaError(f"{self.folder} has no finished round. Continue it with: partita resume {self.folder}")
         return found
 
     def need_done(self) -> None:
         record = self.store.record
         if not record.done:
             raise PartitaError(
-                f"{self.folder} is not finished ({record.status}). Continue it: partita resume {self.folder}"
+                f"{self.folder} is not finished ({record.status}). Continue it with: partita resume {self.folder}"
             )
 
     def _weights_before(self, stage: Stage) -> Tensors:
@@ -247,7 +247,7 @@ class Session:
         before = stages[at - 1]
         found = self.store.server(before.name)
         if found is None:
-            raise PartitaError(f"{self.folder} is not pretrained yet. Continue it: partita resume {self.folder}")
+            raise PartitaError(f"{self.folder} is not pretrained yet. Continue it with: partita resume {self.folder}")
         return self.setup(before).network_weights(found[1])
 
 

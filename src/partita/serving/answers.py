@@ -77,7 +77,7 @@ def _score(
         try:
             given, right = ([float(each) for each in values] for values in (prediction.labels, answers))
         except ValueError as problem:
-            raise PartitaError(f"A label is not a number: {problem}.") from None
+            raise PartitaError(f"A label is not a number: {problem}. This model answers with numbers.") from None
         errors = [(one - other) ** 2 for one, other in zip(given, right, strict=True)]
         return math.sqrt(sum(errors) / len(errors))
     names = [class_of(label, classes) for label in answers]

@@ -12,13 +12,14 @@ from torch import Tensor, nn
 from ..core.algorithm import Algorithm
 from ..core.samples import Preparation
 from ..core.task import Task
-from ..errors import PartitaError, unknown
+from ..errors import PartitaError, in_one_line, unknown
 from ..evaluation.prediction.clients import assemble
 from ..evaluation.prediction.inputs import Inputs
 from ..evaluation.prediction.model import About, Answering, ClientModel, class_names
 from ..experiment.settings.flat import PYTHON
 from ..experiment.settings.settings import convert, named
 from ..experiment.tasks import Factory
+from ..formatting import amount
 from ..parsing import parse_json
 from ..randomness import Moment
 from ..registry import Trusted
@@ -64,7 +65,11 @@ class Artefact:
         for found, entry in known.items():
             if entry["number"] == name:
                 return found
-        raise PartitaError(f"{self.folder} has no client with the number {name}.")
+        numbers = [entry["number"] for entry in known.values()]
+        raise PartitaError(
+            f"{self.folder} has no client with the number {name}: the numbers of its {amount(len(numbers), 'client')} "
+            f"are from {min(numbers)} to {max(numbers)}."
+        )
 
     def entry(self, client: str | int) -> Mapping[str, Any]:
         """What the card says of a client."""
@@ -106,7 +111,7 @@ class Artefact:
         return frozenset(self.card["personal"])
 
     def model(self, client: str | int, *, guarded: bool = True) -> ClientModel:
-        """A client's model as a module of its own, in evaluation mode; what the guard chose, unless told otherwise."""
+        """A client's model as a module of its own, in evaluation mode; by default what the guard chose."""
         about = self._about(client, guarded)
         common = self._global_answering(client) if about.guarded else None
         return assemble(self._answering(client), about, self.inputs, self.classes(client), common)
@@ -276,7 +281,7 @@ def load_exported(
         _ = found.inputs
         return found
     except (KeyError, TypeError, AttributeError) as problem:
-        raise PartitaError(f"{place / CARD} is damaged: {problem!r}. Export the models again.") from problem
+        raise PartitaError(f"{place / CARD} is damaged: {in_one_line(problem)}. Export the models again.") from problem
 
 
 def _trusted(settings: Mapping[str, Any], trust: bool) -> dict[str, Any]:

@@ -104,7 +104,9 @@ def read_card(folder: Path) -> dict[str, Any]:
         raise PartitaError(f"{path} cannot be read: {problem}. Export the models again.") from problem
     if not isinstance(card, dict) or card.get("format") != FORMAT:
         found = card.get("format") if isinstance(card, dict) else None
-        raise PartitaError(f"{path} is in format {found}; this version of partita reads format {FORMAT}.")
+        raise PartitaError(
+            f"{path} is in format {found}; this version of partita reads format {FORMAT}. Export the models again."
+        )
     if (wrong := misfit(card, Card)) or not card["clients"]:
         raise PartitaError(f"{path} is damaged: see {wrong or 'clients'}. Export the models again.")
     return card

@@ -57,7 +57,7 @@ def export_models(
     """Write the models of some clients of a run, by default of all.
 
     A tensor that equals the server's stands in `shared.safetensors`; each client's file holds the others. `merged` also
-    writes each client's whole network, `formats` graphs of other tools. With `label_counts`, the card tells how many
+    writes each client's whole network, `formats` graphs of other tools. With `label_counts`, the card states how many
     training samples of each label a client has. The folder must not be there, unless `force`, and appears when all is
     written.
     """
@@ -66,7 +66,7 @@ def export_models(
         raise PartitaError(f"{run.folder} has no labels to count: it is a {data.kind.replace('_', '-')} run.")
     numbers = [data.client(each) for each in clients] if clients is not None else list(range(len(data)))
     if not numbers:
-        raise PartitaError("There are no clients to export.")
+        raise PartitaError("There are no clients to export. Name at least one.")
     scores = client_scores(run.stored, which)
     models = (_exported(run, number, which, scores(number), label_counts) for number in dict.fromkeys(numbers))
     write_models(run, folder, models, which, formats=formats, merged=merged, licence=licence, force=force)

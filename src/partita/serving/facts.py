@@ -55,7 +55,7 @@ class ClientFacts:
 
 
 def client_scores(run: StoredRun, which: Variant | None) -> Callable[[int], dict[str, Any]]:
-    """What a card tells of a client's test scores, by its number, also of clients that never trained."""
+    """What a card states of a client's test scores, by its number, also of clients that never trained."""
     variant, facts = which or run.record.variant, ClientFacts(run)
     tested = {
         each.client: each for each in run.at_last if (each.variant, each.role) == (variant, "test") and each.count
@@ -77,7 +77,7 @@ def client_scores(run: StoredRun, which: Variant | None) -> Callable[[int], dict
 
 
 def scores_told(entry: Mapping[str, Any]) -> dict[str, float]:
-    """The test scores that a card tells of a client, by model."""
+    """The test scores of a client in a card, by model."""
     score = entry["score"] or {}
     found = {"personal": score.get("test"), "guarded": score.get("guarded"), **entry.get("compared", {})}
     return {name: found[name] for name in SCORED if found.get(name) is not None}

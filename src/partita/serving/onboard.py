@@ -73,7 +73,7 @@ def onboard(
     if name in run.clients:
         raise PartitaError(f"{run.folder} has a client called {name!r} already. Choose another name.")
     if not 0 <= validation < 1:
-        raise PartitaError(f"A share of {validation} for validation: it must be at least 0 and below 1.")
+        raise PartitaError(f"validation is {validation}, but must be at least 0 and below 1.")
     settings = settings or Onboarding()
     classes, samples = _samples(run, asked)
     facts, task = _network(run, len(classes))
@@ -145,7 +145,7 @@ def _successors(run: LoadedRun, asked: Questions) -> Samples:
 
 
 def _network(run: LoadedRun, classes: int) -> tuple[dict[str, Any], Task]:
-    """The network of a client with so many classes."""
+    """The network of a client, by its number of classes."""
     facts = run.facts(0)
     if "classes" in facts and run.experiment.data.kind == "classification":
         facts["classes"] = classes
@@ -192,7 +192,7 @@ def _score(run: LoadedRun, model: ClientModel, models: ClientModels, asked: Ques
     if kind == "next_word":
         samples = _successors(run, asked)
     elif asked.answers is None:
-        raise PartitaError(f"{asked.where} has no labels.")
+        raise PartitaError(f"{asked.where} has no labels. Give one for each row.")
     elif kind == "regression":
         samples = Samples(run.inputs(asked.inputs), _numbers(asked))
     else:

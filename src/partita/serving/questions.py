@@ -71,7 +71,7 @@ def questions_of(inputs: Any, answers: Any = None, where: str = "The data") -> Q
         return Questions(values, names, where=where)
     told = [str(each) for each in array_of(answers, where).tolist()]
     if len(told) != len(names):
-        raise PartitaError(f"{where}: {len(names)} inputs, but {len(told)} labels. Give one for each.")
+        raise PartitaError(f"{where}: {len(names)} inputs, but {len(told)} labels. They must be of the same length.")
     return Questions(values, names, told, where)
 
 
@@ -82,7 +82,7 @@ def _archive(path: Path) -> Questions:
     answers = arrays.get("y")
     if answers is not None and (answers.ndim != 1 or len(answers) != len(arrays["x"])):
         raise PartitaError(
-            f"{path}: y has shape {answers.shape}, but x has {len(arrays['x'])} rows. Give one for each."
+            f"{path}: y has shape {answers.shape}, but x has {len(arrays['x'])} rows. Give one label for each row."
         )
     return _numbered(arrays["x"], answers)
 
@@ -129,7 +129,9 @@ def _table(path: Path, label_column: str) -> Questions:
 
 def _pictures(path: Path, inputs: Inputs) -> Questions:
     if inputs.type == "indices" or len(inputs.shape) != 3 or inputs.shape[0] not in (1, 3):
-        raise PartitaError(f"{path} holds pictures, but the model takes {inputs}.")
+        raise PartitaError(
+            f"{path} holds pictures, but the model takes {inputs}. Give them in a file of arrays or a table."
+        )
     files = [path] if path.is_file() else sorted(each for each in path.rglob("*") if each.suffix.lower() in PICTURES)
     if not files:
         raise PartitaError(f"{path} holds no pictures ({', '.join(PICTURES)}).")

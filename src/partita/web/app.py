@@ -35,14 +35,14 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 }
 BODY_REFUSALS = REFUSALS | {
     400: {"model": Problem, "description": "The body cannot be read"},
-    408: {"model": Problem, "description": "The body took too long to come"},
+    408: {"model": Problem, "description": "The body did not arrive in time"},
     413: {"model": Problem, "description": "The body is too large"},
 }
 Made = TypeVar("Made")
 MOST_NAMED = 50
 """Clients that an error names."""
 FORBIDDEN: dict[int | str, dict[str, Any]] = {403: {"model": Problem, "description": "The server has no token"}}
-RunName = Annotated[Name | None, Query(description="The name of a run; not needed where there is one.")]
+RunName = Annotated[Name | None, Query(description="The name of a run; needed if several are served.")]
 
 
 class Reply(JSONResponse):
@@ -184,14 +184,14 @@ def application(
 
     @app.post("/clients", response_model=Joined, status_code=201, responses=BODY_REFUSALS | FORBIDDEN)
     async def onboard(asked: Join) -> Reply:
-        """Give a client that was not there a model: its personal part is trained on these samples, all else stays."""
+        """Make a model for a new client: train its personal part on these samples, with all else frozen."""
         if token is None:
-            raise HTTPException(403, "Clients are onboarded with a token alone: start with --token-file.")
+            raise HTTPException(403, "Clients are onboarded only with a token: start the server with --token-file.")
         entry = _entry(catalogue, asked.run)
         given = _given(asked, limits)
         labels = None if asked.labels is None else [str(each) for each in asked.labels]
         if labels is not None and len(labels) != len(given):
-            raise HTTPException(422, f"{len(given)} inputs, but {len(labels)} labels: give one for each.")
+            raise HTTPException(422, f"{len(given)} inputs, but {len(labels)} labels. They must be of the same length.")
         samples = Questions(given, [str(row) for row in range(len(given))], labels)
         try:
             newcomer = await queue.run(lambda: catalogue.onboard(entry.name, asked.client, samples))
@@ -220,7 +220,9 @@ def _given(asked: Ask | Join, limits: Limits) -> list[Any]:
     if given is None or (asked.inputs is not None and asked.texts is not None):
         raise HTTPException(422, "Give either inputs or texts.")
     if len(given) > limits.rows:
-        raise HTTPException(422, f"{len(given)} inputs were given; at most {limits.rows} go into one request.")
+        raise HTTPException(
+            422, f"The request has {len(given)} inputs, and at most {limits.rows} are allowed. Send several requests."
+        )
     if asked.texts is None and all(isinstance(each, str) for each in given):
         raise HTTPException(422, "The inputs are texts: give them as texts.")
     return given
@@ -252,7 +254,7 @@ async def _within(limits: Limits, work: Awaitable[Made]) -> Made:
     except asyncio.TimeoutError:
         _busy(f"There was no answer within {limits.seconds:g} seconds. Ask again later.")
     except FullError:
-        _busy(f"{limits.waiting} questions wait already. Ask again later.")
+        _busy(f"{limits.waiting} questions are waiting already. Ask again later.")
 
 
 async def _said(work: Awaitable[Made]) -> Made:

@@ -19,7 +19,7 @@ class Ask(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     client: Name = Field(description="The name of a client.", examples=["7"])
-    run: Name | None = Field(None, description="The name of a run; not needed where there is one.")
+    run: Name | None = Field(None, description="The name of a run; needed if several are served.")
     model: Literal["personal", "global"] = "personal"
     inputs: list[Any] | None = Field(
         None, min_length=1, description="One item for each input: numbers in the shape of an input."

@@ -9,7 +9,7 @@ Value = TypeVar("Value")
 
 
 class Cache(Generic[Key, Value]):
-    """Values that are loaded when they are first asked for, up to so many bytes together."""
+    """Values that are loaded when they are first asked for, within a budget of bytes."""
 
     def __init__(self, load: Callable[[Key], Value], size: Callable[[Value], int], budget: int) -> None:
         self._load, self._size, self._budget = load, size, budget

@@ -64,7 +64,10 @@ class Catalogue:
         if name is None and len(self.entries) == 1:
             return next(iter(self.entries.values()))
         if name is None:
-            raise PartitaError(f"There are {len(self.entries)} runs: name one of them as run.")
+            raise PartitaError(
+                f"There are {len(self.entries)} runs: name one of them as run. Known: "
+                f"{', '.join(sorted(self.entries))}."
+            )
         if name not in self.entries:
             raise PartitaError(unknown("run", name, self.entries))
         return self.entries[name]

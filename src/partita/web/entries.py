@@ -217,10 +217,14 @@ class ExportedEntry:
         return {}
 
     def onboard(self, models: Models, client: str, samples: Questions) -> NoReturn:
-        raise PartitaError(f"{self.name} is an exported folder: a client is onboarded to its run.")
+        raise PartitaError(
+            f"{self.name} is a folder of exported models. Onboard clients to the run that they were exported from."
+        )
 
     def add(self, models: Models, newcomer: Newcomer) -> NoReturn:
-        raise PartitaError(f"{self.name} is an exported folder: a client is onboarded to its run.")
+        raise PartitaError(
+            f"{self.name} is a folder of exported models. Onboard clients to the run that they were exported from."
+        )
 
     def keeps(self, client: str) -> bool:
         return True

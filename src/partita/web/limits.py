@@ -43,7 +43,7 @@ class Limits:
 
 
 class Rate:
-    """How often each address may ask: so many times a second, and as many at once after a pause."""
+    """How often each address may ask: `per_second` times a second, and as many at once after a pause."""
 
     def __init__(self, per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate, self._clock = per_second, clock
@@ -98,7 +98,7 @@ class Gate:
         if not self._rate.allows(client[0] if client else ""):
             return 429, f"More than {self._limits.rate:g} requests per second. Ask again later.", {"retry-after": "1"}
         if self._local and _host(scope) not in LOCAL:
-            # A page of somebody else could otherwise ask under a name of its own that leads here.
+            # Otherwise another site's page could ask under a name of its own that leads here.
             return 421, "This server answers to localhost alone.", {}
         path = scope["path"]
         if self._token is None or path in OPEN or path.startswith(PAGE) or allowed(scope, self._token):
@@ -135,7 +135,7 @@ class Gate:
             if not await asyncio.wait_for(read(), self._limits.seconds):
                 return too_large
         except asyncio.TimeoutError:
-            return 408, f"The body did not come within {self._limits.seconds:g} seconds.", {"connection": "close"}
+            return 408, f"The body did not arrive within {self._limits.seconds:g} seconds.", {"connection": "close"}
         return b"".join(parts)
 
 

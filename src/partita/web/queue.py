@@ -28,7 +28,7 @@ class _Waiting(Generic[Question, Answer]):
 
 
 class Queue(Generic[Question, Answer]):
-    """Questions wait here for one thread, which takes all that have come, up to so many rows, and answers them.
+    """Questions wait here for one thread, which takes all that have come, up to a number of rows, and answers them.
 
     No question waits for others: one that comes alone is answered alone.
     """
@@ -41,7 +41,7 @@ class Queue(Generic[Question, Answer]):
         waiting: int,
         on_batch: Callable[[int, int], None] = lambda questions, rows: None,
     ) -> None:
-        """`answer` gives an answer or an error for each question; `on_batch` is told the sizes of each batch."""
+        """`answer` gives an answer or an error for each question; `on_batch` is called with the sizes of each batch."""
         self._answer, self._rows, self._most, self._on_batch = answer, rows, waiting, on_batch
         self._waiting: deque[_Waiting[Question, Answer]] = deque()
         self._wake = asyncio.Event()
@@ -56,7 +56,7 @@ class Queue(Generic[Question, Answer]):
         self._task = asyncio.create_task(self._work())
 
     async def ask(self, question: Question, rows: int) -> Answer:
-        """The answer, as soon as it is there. Whoever stops waiting loses nothing of others."""
+        """The answer, as soon as it is there. A caller that stops waiting does not affect others."""
         if self._closed:
             raise ClosedError
         if len(self._waiting) >= self._most:
@@ -102,7 +102,7 @@ class Queue(Generic[Question, Answer]):
                     each.answer.set_result(found)
 
     def _take(self) -> list[_Waiting[Question, Answer]]:
-        """The first questions, up to so many rows and at least one; those whose client has gone are dropped."""
+        """The first questions, up to the number of rows, at least one; those whose client has gone are dropped."""
         taken: list[_Waiting[Question, Answer]] = []
         rows = 0
         while self._waiting and (not taken or rows + self._waiting[0].rows <= self._rows):

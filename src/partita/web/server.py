@@ -75,7 +75,7 @@ def serve(
 
 
 def run(application: Application, bound: socket.socket, seconds: float) -> None:
-    """Answer until SIGINT or SIGTERM; what was asked before has so many seconds."""
+    """Answer until SIGINT or SIGTERM; open requests have `seconds` to end."""
     config = uvicorn.Config(
         application,
         log_level="warning",

@@ -59,7 +59,9 @@ class Tree:
         """A file by its path below this one; never one outside."""
         plain(name, self.path)
         if not self.has(name):
-            raise PartitaError(f"{self.path} has no file {name}.")
+            raise PartitaError(
+                f"{self.path} has no file {name}. Is it another folder or archive, or truncated? Get it again."
+            )
         if self._archive is None:
             return read_bytes(self.path / name)
         with reading(f"{self.path}: {name}", "a part of a zip file"):

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import PartitaError
+from ...formatting import amount
 from ..pool import Pool, pool
 
 Bytes = npt.NDArray[np.uint8]
@@ -29,7 +30,7 @@ def _head(content: bytes, where: object, rank: int, *, code: int, kind: str, wid
     """Where the values begin, and their shape."""
     start = 4 + 4 * rank
     if content[:4] != bytes((0, 0, code, rank)) or len(content) < start:
-        raise PartitaError(f"{where} is not an IDX file of {kind} with {rank} dimensions.")
+        raise PartitaError(f"{where} is not an IDX file of {kind} with {amount(rank, 'dimension')}.")
     shape = struct.unpack(f">{rank}I", content[4:start])
     right = width * math.prod(shape)
     if len(content) - start != right:

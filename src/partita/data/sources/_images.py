@@ -43,7 +43,7 @@ def normalize(images: Pool, choice: str, published: Statistics | None = None) ->
 def decode_all(files: Sequence[tuple[str, Callable[[], bytes]]], size: int) -> npt.NDArray[np.uint8]:
     """Pictures (by name, and how to read them) as (count, 3, size, size)."""
     if size < 1:
-        raise PartitaError(f"Images of size {size}: at least 1 pixel is needed.")
+        raise PartitaError(f"size is {size}, but must be at least 1 pixel.")
     library = optional("PIL.Image", "pillow")
     pixels = np.empty((len(files), 3, size, size), dtype=np.uint8)
     for at, (name, read) in enumerate(files):
@@ -77,7 +77,7 @@ def read_pictures(
     size: int,
     sizes: tuple[int, int | None],
 ) -> Pool:
-    """A pool of the pictures that a table lists as (client, picture, label), of clients with so many rows.
+    """A pool of the pictures that a table lists as (client, picture, label), of clients with `least` to `most` rows.
 
     `file` makes a picture's path of its name in the table; the pictures are in the first of the tree's `folders` (each
     ending in / or empty) that has one.

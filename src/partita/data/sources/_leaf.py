@@ -57,5 +57,7 @@ def _users(file: Path, test: bool) -> Iterator[User]:
         if not isinstance(own, dict) or not all(isinstance(own.get(key), list) for key in ("x", "y")):
             raise PartitaError(f"{where}: user_data has no lists x and y for them.")
         if len(own["x"]) != len(own["y"]):
-            raise PartitaError(f"{where}: {len(own['x'])} inputs, but {len(own['y'])} targets.")
+            raise PartitaError(
+                f"{where}: {len(own['x'])} inputs, but {len(own['y'])} targets. They must be of the same length."
+            )
         yield User(where, name, test, own["x"], own["y"])

@@ -29,9 +29,9 @@ def csv_text(
     A column `client` names the client of each text, unless another column is given or this one holds texts or labels.
     """
     if not text_columns:
-        raise PartitaError("csv_text needs at least one of text_columns.")
+        raise PartitaError("text_columns is empty, but must name at least one column.")
     named = [column for column in (label_column, client_column) if column is not None]
-    # A file that has this column need not be told so.
+    # A file that has this column needs no setting for it.
     usual = [USUAL_CLIENT] if client_column is None and USUAL_CLIENT not in (*text_columns, label_column) else []
     files = [Path(file) for file in (path, test_path) if file is not None]
     rows: list[list[str]] = []

@@ -58,5 +58,8 @@ def _arrays(file: Path) -> dict[str, Array]:
         raise PartitaError(f"{file} lacks {lacking[0]}; it has {', '.join(sorted(arrays)) or 'nothing'}.")
     for suffix in ("", "_test")[: len(keys) // 2]:
         if arrays["x" + suffix].shape[:1] != arrays["y" + suffix].shape[:1]:
-            raise PartitaError(f"{file}: x{suffix} and y{suffix} are not of the same length.")
+            raise PartitaError(
+                f"{file}: {len(arrays['x' + suffix])} inputs x{suffix}, but {len(arrays['y' + suffix])} targets "
+                f"y{suffix}. They must be of the same length."
+            )
     return arrays

@@ -49,7 +49,10 @@ def _read(tree: Tree, inner: str) -> Pool:
     for row, values in enumerate(_table(tree, f"{inner}labels.txt", 5).astype(int).tolist(), 1):
         experiment, person, activity, first, last = values
         if not 1 <= activity <= 2 * len(ACTIVITIES) or not 1 <= first <= last:
-            raise PartitaError(f"{where}, row {row}: {values} is no activity 1..12 with first and last.")
+            raise PartitaError(
+                f"{where}, row {row}: {values} must be an experiment, a person, an activity from 1 to "
+                f"{2 * len(ACTIVITIES)}, its first and its last sample."
+            )
         if (experiment, person) not in signals:
             signals[experiment, person] = _signals(tree, inner, experiment, person)
         signal = signals[experiment, person]

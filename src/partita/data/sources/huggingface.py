@@ -32,7 +32,7 @@ def huggingface(
     loaded = _load(library, path, configuration)
     splits = [train_split] if test_split is None else [train_split, test_split]
     if len(splits) == 2 and not isinstance(loaded, dict):
-        raise PartitaError(f"{path} is one part only, without a split {test_split!r}. Leave test_split away.")
+        raise PartitaError(f"{path} is a single part, without a split {test_split!r}. Omit test_split.")
     parts = [_part(loaded, split, path) for split in splits]
     columns = [column for column in (input_column, label_column, client_column) if column is not None]
     for column in columns:

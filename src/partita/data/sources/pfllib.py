@@ -65,5 +65,5 @@ def _client(file: Path) -> tuple[Array, Array]:
     if x.dtype == object or y.dtype == object:
         raise PartitaError(f"{file} holds Python objects. Only images and other numbers of PFLlib can be read.")
     if x.shape[:1] != y.shape[:1] or not x.ndim:
-        raise PartitaError(f"{file}: {len(x)} inputs, but {len(y)} targets.")
+        raise PartitaError(f"{file}: {len(x)} inputs, but {len(y)} targets. They must be of the same length.")
     return x, y

@@ -33,7 +33,7 @@ def shakespeare(*, window: int = 80) -> Pool:
     from TensorFlow Federated's database of speeches. Set the length of `federate` to that of the pieces.
     """
     if window < 2:
-        raise PartitaError(f"Pieces of {window} characters: at least 2 are needed to predict one from another.")
+        raise PartitaError(f"window is {window}, but must be at least 2 characters, to predict one from another.")
     found = stored("shakespeare", text="characters") or _read()
     # Many say "Ay, my lord.": equal rows are not the same sample.
     return replace(_cut(found, window), rows_identify=False, length=window)

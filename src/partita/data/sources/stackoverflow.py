@@ -45,7 +45,7 @@ def stackoverflow(
 
 def _database(path: Path, users: int) -> Pool:
     if users < 1:
-        raise PartitaError(f"{users} users of stackoverflow: at least 1 is needed.")
+        raise PartitaError(f"users is {users}, but must be at least 1.")
     chosen = ask(
         path,
         "SELECT train.client_id FROM client_metadata AS train JOIN client_metadata AS test USING (client_id) "

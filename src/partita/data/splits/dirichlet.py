@@ -19,7 +19,7 @@ from ..split import (
 )
 
 MOST_TRIES = 1000
-"""Draws that rarely leave everybody enough never end."""
+"""A bound on repeated draws, which might hardly ever leave every client enough samples."""
 
 
 @splitting
@@ -35,7 +35,7 @@ def dirichlet(
 ) -> Assign:
     """All data merged; of each class a share drawn from Dirichlet(alpha) to each client; then cut into train and test.
 
-    `balanced`: whoever has an equal share of all data already gets nothing of further classes. A draw that leaves
+    `balanced`: a client that already has an equal share of all data gets nothing of further classes. A draw that leaves
     a client below `smallest` (at most half of an equal share) is repeated some times; then the largest give to the
     smallest. `legacy_seed` draws from numpy's global generator of that seed, as published scripts do.
     """
@@ -46,11 +46,11 @@ def dirichlet(
         check_least(0, smallest=smallest)
         check_least(1, tries=tries)
         if tries > MOST_TRIES:
-            raise PartitaError(
-                f"tries = {tries}: at most {MOST_TRIES:,} draws are made. Lower smallest, or raise alpha."
-            )
+            raise PartitaError(f"tries is {tries}, but must be at most {MOST_TRIES:,}. Lower smallest, or raise alpha.")
         if legacy_seed is not None and not 0 <= legacy_seed < 2**32:
-            raise PartitaError(f"legacy_seed = {legacy_seed}: numpy's generator takes seeds from 0 to {2**32 - 1}.")
+            raise PartitaError(
+                f"legacy_seed is {legacy_seed}, but must be from 0 to {2**32 - 1}, the seeds of numpy's generator."
+            )
         least = max(int(min(smallest, len(pool) / clients / 2)), 2)
         source = draw if legacy_seed is None else np.random.RandomState(legacy_seed)
         classes = by_class(pool)

@@ -9,7 +9,7 @@ from ..split import Assign, Assignment, Rows, Share, by_class, enough, splitting
 
 @splitting
 def k_classes(*, clients: int = 10, classes: int = 4, random_assign: bool = False) -> Assign:
-    """Each client gets `classes` classes; a class is divided equally among those who have it, in train and test alike.
+    """Each client gets `classes` classes. A class is divided equally among its clients, in train and test alike.
 
     Every class goes to the same number of clients, unless `random_assign` lets each client draw for itself.
     """
@@ -18,7 +18,9 @@ def k_classes(*, clients: int = 10, classes: int = 4, random_assign: bool = Fals
         enough(pool, clients)
         total = pool.classes
         if not 1 <= classes <= total:
-            raise PartitaError(f"{classes} classes per client: {pool.name} has {total}.")
+            raise PartitaError(
+                f"classes is {classes}, but must be from 1 to {total}, the number of classes of {pool.name}."
+            )
         if random_assign:
             matrix = [draw.choice(total, classes, replace=False) for _ in range(clients)]
         elif clients * classes % total:

@@ -43,7 +43,8 @@ def natural(
                 found.append(Share(train, share.test, pool.client_names[number]))
         if not found:
             raise PartitaError(
-                f"No client of {pool.name} has {smallest_train} training and {smallest_test} test samples. Lower that"
+                f"No client of {pool.name} has {smallest_train} training and {smallest_test} test samples. Lower "
+                "these numbers"
                 + (", or cut a test part from each client (test = 0.25)." if tested is not None else ".")
             )
         notes = []
@@ -54,7 +55,10 @@ def natural(
             notes.append(f"{len(names)} of {len(rows)} clients left out for too few samples ({some})")
         if clients is not None:
             if not 0 < clients <= len(found):
-                raise PartitaError(f"{clients} clients asked for, but {len(found)} have enough samples.")
+                raise PartitaError(
+                    f"clients is {clients}, but must be from 1 to {len(found)}, the number of clients with enough "
+                    "samples."
+                )
             notes.append(f"{clients} of {len(found)} drawn")
             found = [found[at] for at in np.sort(draw.permutation(len(found))[:clients])]
         return Assignment(found, notes)

@@ -19,7 +19,7 @@ from ._common import CLIENTS
 
 SAMPLES = 1000
 MOST_LABELS, FEWEST_POINTS = 16, 30
-"""More labels cannot be told apart by colour and shape; fewer points show no groups."""
+"""More labels cannot be distinguished by colour and shape; fewer points show no groups."""
 
 
 def embedding(*, clients: int = CLIENTS, samples: int = SAMPLES) -> Analysis:

@@ -53,7 +53,7 @@ class Tuning:
 
     def __post_init__(self) -> None:
         if self.epochs < 1:
-            raise PartitaError(f"Fine-tuning for {self.epochs} epochs: at least 1 is needed.")
+            raise PartitaError(f"epochs is {self.epochs}, but must be at least 1.")
 
 
 def tuning_of(algorithm: Algorithm, epochs: int | None = None, lr: float | None = None) -> Tuning:
@@ -100,7 +100,7 @@ def _needs_parts(population: Population) -> str | None:
     algorithm = population.algorithm
     if not algorithm.predict:
         return None
-    return f"{algorithm.label} answers by more than a network, which has no parts to tune."
+    return f"{algorithm.label} predicts by more than a network, so that its parts cannot be fine-tuned one by one."
 
 
 def _curves(population: Population, most: int, tuning: Tuning) -> Result:

@@ -30,7 +30,7 @@ def onboarding(*, start: Start = "mean", epochs: int = 20, clients: int = 50) ->
     """The score of clients that never trained by the number of their samples, beside local and global models.
 
     Each gets the personal part from its first 1, 2, 5, 10, 20 and all training samples, in an order drawn once; the
-    rest of the network stays as it is. At most so many `clients` are looked at.
+    rest of the network stays as it is. `clients` limits how many are analysed.
     """
     return Analysis(
         name="onboarding",

@@ -88,7 +88,7 @@ def need_global(population: Population) -> None:
 
 
 def global_model(population: Population, inputs: Inputs) -> ClientModel:
-    """The network that everybody receives."""
+    """The network that every client receives."""
     need_global(population)
     first = population[population.numbers[0]]
     data = population.data

@@ -1,4 +1,4 @@
-"""What is a client's model to whoever uses it? An ordinary module that knows its inputs, its classes and what it is."""
+"""What is a client's model to its users? An ordinary module that knows its inputs, its classes and what it is."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -93,7 +93,7 @@ class Answering:
         return partial(self.algorithm.outputs, client=_without_data(own, number, moment))
 
     def outputs(self, inputs: Tensor, number: int, moment: Moment) -> Tensor:
-        """The same answers from the one network of the task, which holds nobody's weights for long."""
+        """The same answers from the one network of the task, which holds a client's weights only during a call."""
         self.task.evaluate_()
         with torch.no_grad():
             if self.algorithm is None:
@@ -157,7 +157,7 @@ class ClientModel(nn.Module):
         return mixture(answer, self.common(inputs), self.about.weight, self.kind)
 
     def outputs(self, inputs: Tensor, batch: int = BATCH) -> Tensor:
-        """The logits of prepared inputs, so many at a time, without a gradient.
+        """The logits of prepared inputs, in batches, without a gradient.
 
         A method that draws random numbers also in use draws the same ones every time.
         """

@@ -23,7 +23,7 @@ from ._worker import pack_setup, results_in, work
 ATTEMPTS = 3
 """How often a job is begun, where the worker that does it dies."""
 AHEAD = 8
-"""Among so many jobs a worker is given one for a client that it had before. Not more: they hold clients' states."""
+"""The number of jobs among which a worker gets one for a client that it had before. They hold clients' states."""
 Start = Literal["fork", "spawn"]
 
 
@@ -72,7 +72,7 @@ class Queue:
         return bool(self._near)
 
     def share(self, count: int) -> int:
-        """How many of the jobs that no worker has each of so many workers could get, within the look-ahead."""
+        """The waiting jobs for each of a number of workers, within the look-ahead."""
         return len(self._near) // count if self.left else 0
 
     def next_for(self, worker: object) -> Job | None:

@@ -15,7 +15,7 @@ import cloudpickle
 import torch
 from torch import Tensor
 
-from ...errors import PartitaError
+from ...errors import PartitaError, in_one_line
 from ...tensors import Tensors
 from ..jobs import ClientResult, Job
 from ..memory import keep_freed_memory
@@ -84,7 +84,7 @@ def pack_setup(setup: Setup, known: Message | None = None) -> Message:
         raise
     except Exception as problem:
         raise PartitaError(
-            f"The experiment cannot be sent to worker processes ({type(problem).__name__}: {problem}). Leave out what "
+            f"The experiment cannot be sent to worker processes ({in_one_line(problem)}). Leave out what "
             "cannot be pickled, or let this process do the work (--on inline)."
         ) from problem
 
@@ -146,7 +146,7 @@ def unpack_setup(block: Tensor, known: Tensor | None = None) -> Setup:
         setup, numerics = unpack(block, known)
     except Exception as problem:
         raise PartitaError(
-            f"A worker process cannot load the experiment ({type(problem).__name__}: {problem}). It imports what the "
+            f"A worker process cannot load the experiment ({in_one_line(problem)}). It imports what the "
             "experiment uses: put that in a module that can be imported, or let one process do the work (--on inline)."
         ) from problem
     numerics.set()

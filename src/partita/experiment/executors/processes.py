@@ -25,9 +25,9 @@ class Processes:
 
     def __post_init__(self) -> None:
         if self.workers is not None and not (isinstance(self.workers, int) and self.workers >= 1):
-            raise PartitaError(f"{self.workers} workers: it must be a number of at least 1.")
+            raise PartitaError(f"workers is {self.workers}, but must be a whole number of at least 1.")
         if self.start not in (None, "fork", "spawn"):
-            raise PartitaError(f"Workers are started by 'fork' or 'spawn', not by {self.start!r}.")
+            raise PartitaError(f"start is {self.start!r}, but must be 'fork' or 'spawn'.")
 
     @contextmanager
     def open(self, setup: Setup) -> Iterator[CarryOut]:
@@ -41,7 +41,7 @@ class Processes:
 
 
 def processes(*, workers: int | None = None, start: Start | None = None) -> Executor:
-    """Worker processes on this machine, one for each core unless told otherwise."""
+    """Worker processes on this machine, by default one for each core."""
     return Processes(workers, start)
 
 
@@ -50,7 +50,7 @@ def workers_of_machine() -> int:
     told = os.environ.get("PARTITA_WORKERS", "")
     if told:
         if not told.isdigit() or not int(told):
-            raise PartitaError(f"PARTITA_WORKERS is {told!r}: it must be a number of at least 1.")
+            raise PartitaError(f"PARTITA_WORKERS is {told!r}, but must be a whole number of at least 1.")
         return int(told)
     return cores()
 

@@ -37,8 +37,8 @@ ENVIRONMENT = {
     **{"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"},
     **{"RAY_task_events_report_interval_ms": "0", "RAY_enable_metrics_collection": "0"},
 }
-"""Unless the user says otherwise: who connects needs a token, nothing is reported, unused GPUs cause no warning, and
-nobody keeps a record of each call."""
+"""Unless the user says otherwise: clients of the cluster need a token, nothing is reported, unused GPUs cause no
+warning, and calls are not recorded."""
 AHEAD = 2
 """Orders that a worker has at a time: the next is there when one is done."""
 TOGETHER = 1 << 20
@@ -58,9 +58,9 @@ class Ray:
 
     def __post_init__(self) -> None:
         if self.address is not None and not (isinstance(self.address, str) and self.address):
-            raise PartitaError(f"{self.address!r} is no address of a Ray cluster. Write 'ray:HOST:PORT' or 'ray'.")
+            raise PartitaError(f"{self.address!r} is not the address of a Ray cluster. Write 'ray:HOST:PORT' or 'ray'.")
         if self.workers is not None and not (isinstance(self.workers, int) and self.workers >= 1):
-            raise PartitaError(f"{self.workers} workers: it must be a number of at least 1.")
+            raise PartitaError(f"workers is {self.workers}, but must be a whole number of at least 1.")
 
     @contextmanager
     def open(self, setup: Setup) -> Iterator[CarryOut]:
@@ -179,7 +179,7 @@ class Workers:
         return Worker(actor, deque([actor.enter.remote(_versions(), self._data, self._setup)]))
 
     def _give(self, queue: Queue, lost: deque[Order], sent: Message, held: Any) -> None:
-        """An order for each worker that has none, then another; not the last ones, which go to whoever is free."""
+        """An order for each worker that has none, then another; the last ones wait for the first free worker."""
         count = len(self._workers)
         for held_by_all in range(AHEAD):
             for worker in self._workers:
@@ -218,7 +218,7 @@ class Workers:
         return [result for answer in answers for result in results_in(copied(answer.data))]
 
     def _replace(self, worker: Worker, lost: deque[Order], problem: Exception) -> None:
-        """A worker is lost. Another one begins; its orders go to whoever is ready first."""
+        """A worker is lost. Another one begins; its orders go to the first that is ready."""
         if worker.orders:
             worker.orders[0].lost += 1
         else:
@@ -252,7 +252,7 @@ class Actor:
                     f"A node of the Ray cluster has {_words(own)}; here is {_words(versions)}. Install the same on all."
                 )
             with warnings.catch_warnings():
-                # It is not written to: whoever uses samples has a copy of their own.
+                # It is not written to: users of samples have copies of their own.
                 warnings.filterwarnings("ignore", "The given NumPy array is not writable")
                 shared = torch.from_numpy(data)
             self._setup = unpack_setup(copied(setup.data), known=shared)

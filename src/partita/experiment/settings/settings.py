@@ -159,7 +159,8 @@ def _optimizer(value: object, where: str, default: object) -> Optimizer:
 def _sgd(value: object, where: str, default: object) -> SGD:
     made = _optimizer(value, where, default)
     if not isinstance(made, SGD):
-        raise PartitaError(f"{where}: this method needs SGD.")
+        given = value["name"] if isinstance(value, Mapping) and "name" in value else type(made).__name__
+        raise PartitaError(f"{where} is {given!r}, but this method needs SGD. Set {where}.name = 'sgd'.")
     return made
 
 
@@ -232,7 +233,7 @@ def pool_and_division(value: object, where: str) -> Federation | tuple[Pool, dic
     division = {key: given for key, given in rest.items() if key in dividing and key not in own}
     if isinstance(pool, Federation):
         if given := division.keys() - {"seed"}:
-            raise PartitaError(f"{where}: {name} comes divided, so that {', '.join(sorted(given))} cannot be set.")
+            raise PartitaError(f"{where}: {name} is already divided among clients. Omit {', '.join(sorted(given))}.")
         return pool
     if isinstance(changes := division.get("split"), Mapping) and "name" not in changes:
         division["split"] = {"name": default_split(pool).name, **changes}
@@ -243,7 +244,7 @@ def undivided(value: object, where: str) -> tuple[Pool, dict[str, Any]]:
     """A pool from settings."""
     found = pool_and_division(value, where)
     if isinstance(found, Federation):
-        raise PartitaError(f"{where}: {found.name} comes divided.")
+        raise PartitaError(f"{where}: {found.name} is already divided among clients. See: partita data split")
     return found
 
 

@@ -77,7 +77,8 @@ def _explained(study: Study, reference: str | None, total: int) -> str:
         said.append(f"The clients that lose most against {reference} come first.")
         if len(study.seeds) > 1:
             said.append(
-                "Hurt is here said of the mean gain over seeds; its interval holds chance in test samples and seeds."
+                "Hurt refers here to the mean gain over seeds, whose interval covers chance in test samples and in "
+                "seeds."
             )
     if total > MOST_PRINTED:
         said.append(f"On paper, the first {MOST_PRINTED}.")

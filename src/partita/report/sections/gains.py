@@ -190,7 +190,7 @@ def _band(series: Sequence[Line]) -> str:
 
 
 def _scores_by_rank(study: Study) -> Html:
-    """Clients in order of their score, the worst first; under each seed anew."""
+    """Clients in order of their score, the worst first, separately under each seed."""
     metric = study.metric
     series, rows = [], []
     for method in study.methods:
@@ -217,6 +217,6 @@ def _scores_by_rank(study: Study) -> Html:
     y = score_axis(metric, [value for each in series for _, value in each.points])
     last = int(max(each.points[-1][0] for each in series))
     chart = lines("Score by rank of the client, the worst first", whole_axis("rank", 1, last), y, series)
-    note = "Clients from worst to best, ranked anew under each seed" + _band(series)
+    note = "Clients from worst to best, ranked separately under each seed" + _band(series)
     titles = ["method", "rank", metric.name, "spread over seeds"]
     return figure("By rank of the client", chart, titles, rows, note, legend=legend(series))

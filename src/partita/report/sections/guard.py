@@ -20,7 +20,7 @@ def guard(study: Study) -> Section:
         if not method.analyses("guard")
     ]
     if not found:
-        gap = failed or [missing("The guard was not asked for.", "partita guard RUN")]
+        gap = failed or [missing("The guard was not run.", "partita guard RUN")]
         return section("guard", TITLE, *gap)
     rows = [[method.name, *over_seeds_cells(values, study.metric)] for method, values in found]
     words = paragraph(

@@ -21,7 +21,7 @@ def hurt(study: Study) -> Section | None:
 
 def _shares(study: Study, tested: list[Method]) -> list[Html]:
     if not study.references:
-        return [missing_baselines("Whom a method hurts shows against baselines.")]
+        return [missing_baselines("Whom a method hurts is known only against baselines.")]
     rows = []
     for method in tested:
         row = [method.name]

@@ -22,7 +22,7 @@ KINDS = {
 def network(study: Study) -> Section:
     found = [(method.name, values[0]) for method, values in study.having("network")]
     if not found:
-        return section("network", TITLE, not_noted("What is shared and what is personal was not noted."))
+        return section("network", TITLE, not_noted("What is shared and what is personal was not recorded."))
     names = [name for name, _ in found]
     counts = [_counts(value) for _, value in found]
     parts = [_parts(name, each) for name, each in zip(names, counts, strict=True)]

@@ -25,7 +25,7 @@ def overview(study: Study) -> Section:
         _seeds(study),
         _model(study),
         f"All scores are {study.metric.name} on test data"
-        + ("." if oracle else ", which no method sees and which choose nothing."),
+        + ("." if oracle else ", which are used for no training and no choice."),
     ]
     if first.newcomers:
         sentences.append(f"{amount(len(first.newcomers), 'client')} never trained and are shown separately.")
@@ -88,7 +88,7 @@ def _name(setting: object) -> str:
 
 
 def _notes(study: Study) -> list[Html]:
-    notes = [*study.notes, *map(str, study.passed_over), *_sampled(study)]
+    notes = [*study.notes, *map(str, study.skipped), *_sampled(study)]
     return [tag("ul", join(tag("li", note) for note in notes), class_="notes")] if notes else []
 
 

@@ -29,9 +29,9 @@ class Tracker:
     id: str
     """By which the tool finds this run again."""
     log: Callable[[Mapping[str, float], int], None]
-    """Numbers by name, after so many rounds."""
+    """Numbers by name, after a number of rounds."""
     close: Callable[[str], None]
-    """Told the status: done, interrupted, or failed and why."""
+    """Receives the status: done, interrupted, or failed with the reason."""
 
 
 def flat(settings: Mapping[str, Any], above: str = "") -> dict[str, object]:

@@ -35,7 +35,7 @@ def need_trackers(given: Sequence[str]) -> None:
 
 @contextmanager
 def tracking(given: Sequence[str], experiment: Experiment, session: Session | None = None) -> Iterator[OnEvent]:
-    """Open trackers, as in `tensorboard` or `mlflow:ADDRESS`; what is given back tells them each round.
+    """Open trackers, as in `tensorboard` or `mlflow:ADDRESS`; the returned function reports each round to them.
 
     A session that resumes a run continues it in the tool too, where the tool allows.
     """

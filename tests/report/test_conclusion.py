@@ -1,5 +1,6 @@
 """What the first sentence of a report says, and how sure it is."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,33 @@ def test_a_method_that_is_worse_is_said_to_be(tmp_path: Path) -> None:
     write_run(tmp_path / "mine", {1: [0.5] * 12}, analyses={"baselines": LOCAL}, clients=12, evaluated=12)
     [said] = conclusions(study([tmp_path / "mine"]))
     assert ", surely worse than the best baseline, local (70.0 %)" in said
+
+
+@pytest.mark.parametrize(
+    ("scores", "samples", "said"),
+    [
+        ([0.2] * 12, 10, "It is no better than a constant answer (30.0 %)."),
+        ([0.31] * 12, 100, "It is hardly better than a constant answer (30.0 %)."),
+        ([0.5, 0.2], 10, "It is not surely better than a constant answer (30.0 %)."),
+        ([0.5] * 12, 10, ""),
+        # Two clients alone tell nothing, but each has a thousand samples.
+        ([0.5] * 2, 1000, ""),
+    ],
+)
+def test_a_method_that_is_not_surely_above_the_floor_is_said_to_be(
+    tmp_path: Path, scores: list[float], samples: int, said: str
+) -> None:
+    count = len(scores)
+    floor = {"clients": list(range(count)), "score": [0.3] * count, "micro": 0.3, "macro": 0.3}
+    place = write_run(tmp_path, {1: scores}, analyses={"floor": floor}, clients=count, evaluated=count, samples=samples)
+    [found] = conclusions(study([place]))
+    assert found.endswith(f"no baseline to compare it with.{said and ' ' + said}")
+
+
+def test_a_single_run_is_said_to_be_at_the_floor_too(tmp_path: Path, told: Callable[..., str]) -> None:
+    floor = {"clients": [0, 1], "score": [0.6, 0.6], "micro": 0.6, "macro": 0.6}
+    place = write_run(tmp_path, {1: [0.5, 0.6]}, analyses={"floor": floor})
+    assert "The model * is no better than a constant answer (60.0 %)." in told("show", str(place))
 
 
 def test_clients_that_were_left_out_are_named(tmp_path: Path) -> None:

@@ -3,11 +3,9 @@
 from ..evaluation.comparison import Difference, compare
 from ..experiment.left_out import MOST_NAMES
 from ..formatting import amount, listed
+from ..runs.gains import LEVEL, at_the_floor, over_floor
 from .method import Method
 from .study import Study
-
-LEVEL = 0.05
-"""The level of the test that a difference must pass to be called sure."""
 
 
 def conclusions(study: Study) -> list[str]:
@@ -47,10 +45,10 @@ def _conclusion(study: Study) -> str | None:
     if len(study.methods) > 1:
         said = f"Of {len(study.methods)} methods {best.name} is best: {study.metric.text(best.mean)} over clients"
     if rival is None:
-        return f"{said}; there is no baseline to compare it with.{_left_out(study)}"
+        return f"{said}; there is no baseline to compare it with.{_at_the_floor(study, best)}{_left_out(study)}"
     difference = _difference(study, best, rival)
     lead = f"{_against(study, difference, rival)}{_next(study, best)}"
-    return f"{said}, {lead}; {_harm(study, best)}.{_caveats(study, best)}{_left_out(study)}"
+    return f"{said}, {lead}; {_harm(study, best)}.{_at_the_floor(study, best)}{_caveats(study, best)}{_left_out(study)}"
 
 
 def _serves(best: Method, other: Method) -> bool:
@@ -115,6 +113,13 @@ def _harm(study: Study, best: Method) -> str:
     said = [f"{best.hurt_text(name)} against {name}" for name in study.references if best.over(name)]
     what = "clients hurt" if len(study.seeds) == 1 else "clients and seeds hurt"
     return f"{what}: {', '.join(said)}" if said else "whom it hurts is not known without baselines"
+
+
+def _at_the_floor(study: Study, best: Method) -> str:
+    """Said where a constant answer for each client is as good, or where it is not sure that it is not."""
+    known = {each.run.seed: found for each in best.tested if (found := over_floor(each.run, each.variant))}
+    said = at_the_floor(known, study.metric)
+    return f" It is {said}." if said else ""
 
 
 def _caveats(study: Study, best: Method) -> str:

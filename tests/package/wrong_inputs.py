@@ -163,6 +163,7 @@ CASES: Mapping[str, Callable[[], object]] = {
     "a rate of the server that is far too large": lambda: partita.averaging(optimizer=partita.adam(1e5)),
     "a rate of a head that is far too large": lambda: partita.fedbabu(head_rate=1e5),
     "a rate of inner steps that is far too large": lambda: partita.pfedme(inner_lr=1e5),
+    "a factor on a rate below zero": lambda: partita.SGD(0.1, rates=((partita.HEAD, -1.0),)),
     "momentum of one": lambda: partita.SGD(0.1, momentum=1.0),
     "a learning rate that is far too large": lambda: try_out(partita.fedper(epochs=3, optimizer=partita.SGD(1e5))),
     "a choice that is not offered": lambda: partita.fedalt(toward="one"),

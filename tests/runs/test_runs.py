@@ -376,6 +376,15 @@ def test_an_interruption_during_the_commit_of_another(
         assert digest(resume(folder)) == expected("fedper")
 
 
+def test_a_failure_without_words_is_noted_by_its_kind(tmp_path: Path) -> None:
+    def fail(event: Event) -> None:
+        raise ValueError
+
+    with pytest.raises(ValueError, match=r"^$"):
+        start(SETTINGS, tmp_path, on_event=fail)
+    assert status(tmp_path) == "failed: ValueError"
+
+
 @pytest.mark.parametrize("kind", ["regular", "on_event"])
 def test_a_failure_is_noted_and_what_was_before_is_kept(tmp_path: Path, kind: str) -> None:
     """A server that leaps: the second round or a later one cannot be computed."""

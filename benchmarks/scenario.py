@@ -111,8 +111,16 @@ def places(folder: Path, told: Told) -> dict[str, Numbers]:
         "show --json of each run": of_run_json(whole, told),
         "Python (each run)": of_runs(whole),
         "export --csv": of_csv(folder, told, whole),
-        "Python (compare)": {(each.method, "mean"): each.mean for each in compared.methods},
-        "compare --form csv": {(row["method"], "mean"): float(row["mean"]) for row in table},
+        "Python (compare)": {
+            (each.method, key): value
+            for each in compared.methods
+            for key, value in (("mean", each.mean), ("spread", each.client_spread or 0.0))
+        },
+        "compare --form csv": {
+            (row["method"], key): float(row[column])
+            for row in table
+            for key, column in (("mean", "mean"), ("spread", "client_spread"))
+        },
     }
 
 
@@ -120,6 +128,7 @@ def of_study(whole: Study) -> Numbers:
     numbers: Numbers = {}
     for method in whole.methods:
         numbers[method.name, "mean"] = method.mean
+        numbers[method.name, "spread"] = float(np.mean([each.std for each in method.summaries]))
         for name in whole.references:
             if (gain := method.mean_gain(name)) is not None:
                 numbers[method.name, "gain", name] = gain
@@ -186,7 +195,7 @@ def _row(titles: list[str], row: list[str], method: str) -> Numbers:
     for title, text in zip(titles, row, strict=True):
         cell = _plain(text).replace(" *", "")
         if title.startswith("mean"):
-            numbers[method, "mean"] = float(cell.split()[0]) / 100
+            numbers[method, "mean"], numbers[method, "spread"] = (float(cell.split()[at]) / 100 for at in (0, 2))
         elif title.startswith("gain over") and cell not in ("-", NONE):
             numbers[method, "gain", title.removeprefix("gain over ")] = float(cell) / 100
         elif title.startswith("hurt") and " of " in cell:

@@ -176,7 +176,7 @@ def test_a_run_of_a_file_with_changes(ask: Ask, tmp_path: Path) -> None:
         (["run", "data.split.clients=1000"], "Take fewer clients"),
         (["run", "evaluation_batch=0", *SMALL], "evaluation_batch is 0, but must be at least 1."),
         (["run", "algorithm.optimizer.name=adam"], "lr"),
-        (["run", "algorithm.optimizer.lr=1e30", *SMALL], "lr is 1e+30, but must be from 0 to 1,000,000"),
+        (["run", "algorithm.optimizer.lr=1e30", *SMALL], "lr is 1e+30, but must be from 0 to 1,000"),
         (["run", "-m", "cnn4", *SMALL], "cnn4"),
         (["describe", "fedper", "--shape", "large"], "The shape 'large' is not a list of whole numbers"),
         (["describe", "fedper", "--model", "cnn4", "--shape", "1,8,8"], "cnn4"),

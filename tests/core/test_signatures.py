@@ -39,10 +39,10 @@ def example(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"lr": -1}, "example: lr is -1, but must be from 0 to 1,000,000."),
-        ({"lr": math.nan}, "lr is nan, but must be from 0 to 1,000,000."),
+        ({"lr": -1}, "example: lr is -1, but must be from 0 to 1,000."),
+        ({"lr": math.nan}, "lr is nan, but must be from 0 to 1,000."),
         ({"lr": math.inf}, "lr is inf"),
-        ({"lr": 10**30}, "must be from 0 to 1,000,000, and a float"),
+        ({"lr": 10**30}, "must be from 0 to 1,000, and a float"),
         ({"epochs": -1}, "epochs is -1, but must be a whole number, from 0 to 1,000,000."),
         ({"epochs": 1.5}, "epochs is 1.5, but must be a whole number"),
         ({"epochs": 10**30}, "from 0 to 1,000,000"),
@@ -64,7 +64,7 @@ def test_what_is_in_range_passes() -> None:
 def test_ranges_can_be_listed() -> None:
     found = {name: str(each) for name, each in ranges(example).items()}
     assert found == {
-        "lr": "from 0 to 1,000,000",
+        "lr": "from 0 to 1,000",
         "epochs": "from 0 to 1,000,000",
         "shares": "from 0 to 1",
         "anything": "finite",

@@ -54,6 +54,12 @@ def test_a_method_by_itself() -> None:
     assert {(each.seeds, each.clients) for each in methods} == {(2, 2)}
 
 
+def test_the_spread_over_clients_is_that_of_a_seed() -> None:
+    """Under each seed clients are 0.2 from their mean; over both seeds each client has the same mean."""
+    crossed = {(0, 0): 0.4, (0, 1): 0.8, (1, 0): 0.8, (1, 1): 0.4}
+    assert compare({"a": crossed, "b": crossed}, baseline="a").methods[0].client_spread == pytest.approx(0.2)
+
+
 def test_a_difference() -> None:
     found = one(compare({"base": BASE, "other": OTHER}, baseline="base"))
     assert (found.method, found.seeds, found.clients, found.pairs) == ("other", 2, 2, 4)

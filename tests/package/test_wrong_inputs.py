@@ -134,7 +134,7 @@ QUESTIONABLE: dict[str, tuple[Callable[[], object], str]] = {
         lambda: try_out(
             model=lambda: Net(classes=1), data=from_clients(INPUTS, LABELS * 0, ["anna"] * 12 + ["ben"] * 12)
         ),
-        "There is one class: every answer is right, and a score says nothing.",
+        "There is one class: there is nothing to tell apart, and a score says nothing.",
     ),
     "opaque images": (
         lambda: try_out(model=flat, data=opaque()),
@@ -201,6 +201,20 @@ def test_the_trial_disturbs_nothing() -> None:
     assert isinstance(first, partita.Result)
     assert isinstance(second, partita.Result)
     assert first.records == second.records
+
+
+def test_a_factory_may_take_any_number_of_arguments() -> None:
+    def net(*widths: int, classes: int, **more: object) -> nn.Module:
+        assert widths == ()
+        return Net(classes=classes)
+
+    assert isinstance(try_out(model=net), partita.Result)
+
+
+def test_sparse_tensors_are_data() -> None:
+    made = from_clients(INPUTS.to_sparse(), LABELS, ["anna"] * 12 + ["ben"] * 12)
+    dense = from_clients(INPUTS, LABELS, ["anna"] * 12 + ["ben"] * 12)
+    assert torch.equal(made.samples.inputs, dense.samples.inputs)
 
 
 def test_text_and_numbers_stand_for_what_they_mean() -> None:

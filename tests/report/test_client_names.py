@@ -106,7 +106,7 @@ def test_charts_of_labels_and_analyses_name_clients(tmp_path: Path) -> None:
     assert f'data-tip="clients ada and {long}: 0.500"' in text
     assert 'data-tip="client bob, label 10"' in text
     assert f'<th scope="row">{long}</th>' in text
-    assert ">a name that i…</text>" in text
+    assert ">a name … chart</text>" in text
 
 
 def test_machines_get_names_beside_numbers(runs: Path, told: Told) -> None:

@@ -281,6 +281,55 @@ def test_labels_are_called_by_name_where_the_run_knows_it(tmp_path: Path) -> Non
     assert "client label cat label <dog> 0 9 12 1 3 0" in page(new).text
 
 
+def test_a_row_of_several_labels_has_the_name_of_the_first(tmp_path: Path) -> None:
+    counts = {role: [[1] * 120, [2] * 120] for role in ("train", "validation", "test")}
+    found = {"classes": 120, "clients": [0, 1], "names": [f"kind {label}" for label in range(120)], **counts}
+    shown = page(write_run(tmp_path, {1: [0.5, 0.6]}, analyses={"labels": found}))
+    assert "Of 120 labels, 3 in succession share a row, which has the name of the first." in shown.text
+    assert " kind 0 kind 6 kind 12 " in shown.text
+    assert " label kind 0 to kind 2 label kind 3 to kind 5 " in shown.text
+
+
+def test_a_map_names_labels_as_the_data_do(tmp_path: Path) -> None:
+    counts: dict[str, Any] = {role: [[3, 4], [1, 0]] for role in ("train", "validation", "test")}
+    places = {"x": list(range(40)), "y": list(range(40)), "label": [0, 1] * 20, "client": [0] * 40}
+    labels = {"classes": 2, "clients": [0, 1], "names": ["approved", "rejected"], **counts}
+    shown = page(write_run(tmp_path, {1: [0.5, 0.6]}, analyses={"labels": labels, "embedding": places}))
+    assert "Colour and shape: the label. approved rejected Numbers client label x y 0 approved 0.0 0.0" in shown.text
+
+
+def test_names_that_differ_at_their_ends_stay_apart(tmp_path: Path) -> None:
+    names = [f"Hospital of the Holy Spirit, ward {ward}" for ward in (1, 2)]
+    counts: dict[str, Any] = {role: [[3, 4], [1, 0]] for role in ("train", "validation", "test")}
+    labels = {"classes": 2, "clients": [0, 1], **counts}
+    shown = page(write_run(tmp_path, {1: [0.5, 0.6]}, names=names, analyses={"labels": labels}))
+    assert "Hospita…ward 1 Hospita…ward 2 0 1 label client Numbers" in shown.text
+
+
+def test_shades_that_hardly_differ_are_told_with_more_digits(tmp_path: Path) -> None:
+    alike = {"clients": [0, 1], "layers": ["one"], "cosine": [0.999], "cosine_std": [0.0], "cka": [0.999]}
+    analyses = {"similarity": {**alike, "cka_std": [0.0], "matrix": [[1, 0.9987], [0.9987, 1]]}}
+    assert "Light 0.999, dark 1.000." in page(write_run(tmp_path, {1: [0.5, 0.6]}, analyses=analyses)).text
+
+
+def test_no_change_of_anyone_is_a_sentence_and_no_empty_chart(tmp_path: Path) -> None:
+    write_run(tmp_path / "local", {1: [0.5, 0.6]}, label="local")
+    write_run(tmp_path / "fedper", {1: [0.5, 0.6]})
+    shown = page(tmp_path / "local", tmp_path / "fedper")
+    assert "Gain over local No client's score differs." in shown.text
+
+
+def test_a_run_is_linked_to_its_report_or_that_of_its_seeds(tmp_path: Path) -> None:
+    for name, where in (("one", "one/seed-0"), ("two", "two"), ("three", "three/seed-0")):
+        write_run(tmp_path / name / "seed-0", {1000: [0.5, 0.6]}, label=name)
+        if name != "three":
+            (tmp_path / where / "report.html").touch()
+    made = Page(write_report([tmp_path], tmp_path / "report.html").read_text(encoding="utf-8"))
+    links = {given["href"] for name, given in made.elements if name == "a"}
+    assert {link for link in links if link and link.endswith(".html")} == {"one/seed-0/report.html", "two/report.html"}
+    assert "done 1,000 of 1,000 1,000 (55.0 % on test)" in made.text
+
+
 def test_two_models_of_a_run_can_be_two_baselines_but_not_its_own(tmp_path: Path) -> None:
     names = (("global", "before_local"), ("global + fine-tune", "after_finetune"))
     entries = [{"name": name, "run": ".", "variant": variant, "label": "fedavg"} for name, variant in names]
@@ -666,6 +715,46 @@ def test_it_can_be_printed_with_tables_open(shown: Browser, files: dict[str, Pat
     assert shown.evaluate("getComputedStyle(document.querySelector('nav')).display") == "none"
     # The name of a small chart stands on the same page as the chart.
     assert shown.evaluate("getComputedStyle(document.querySelector('.small')).breakInside") == "avoid"
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Long names of clients, and baselines of other budgets, which are told apart by long names."""
+    place = tmp_path_factory.mktemp("wide")
+    names = [f"Hospital of the Holy Spirit, ward {ward}" for ward in range(3)]
+    for epochs, label in ((1, "fedper"), (4, "ditto")):
+        for other in ("local", "fedavg", "finetune"):
+            write_run(place / f"{other}-{epochs}", {1: [0.5] * 3}, label=other, names=names)
+        baselines = [
+            {"name": name, "run": f"../{other}-{epochs}", "variant": "before_local", "label": other}
+            | {"budget": {"rounds": 1, "epochs": epochs}}
+            for name, other in (("local", "local"), ("global", "fedavg"), ("global + fine-tune", "finetune"))
+        ]
+        write_run(place / label, {1: [0.6] * 3}, label=label, names=names, analyses={"baselines": baselines})
+    return write_report([place / "fedper", place / "ditto"], place / "report.html")
+
+
+TABLE = "document.querySelector('#clients table')"
+
+
+def test_upright_names_stay_within_their_line_on_paper(shown: Browser, wide: Path) -> None:
+    shown.open(wide, width=740)
+    shown.ask("Emulation.setEmulatedMedia", media="print")
+    assert shown.evaluate(f"{TABLE}.className") == "upright"
+    assert "global + fine-tune, 1 local epoch (baseline)" in shown.evaluate(f"{TABLE}.tHead.textContent")
+    assert shown.evaluate(
+        f"[...{TABLE}.tHead.querySelectorAll('th')].every(each => {{ const words = document.createRange();"
+        "words.selectNodeContents(each);"
+        "return words.getBoundingClientRect().top >= each.getBoundingClientRect().top - 1 })"
+    )
+
+
+def test_names_leave_room_for_numbers_on_a_phone(shown: Browser, wide: Path) -> None:
+    shown.open(wide, width=390, touch=True)
+    widths = shown.evaluate(
+        "['#clients tbody th', '.text tbody th'].map(each => document.querySelector(each).offsetWidth)"
+    )
+    assert max(widths) <= 150
 
 
 def test_a_name_with_a_script_does_not_run(shown: Browser, tmp_path: Path) -> None:

@@ -390,10 +390,20 @@ def test_an_interruption_during_the_commit_of_another(
         assert digest(resume(folder)) == expected("fedper")
 
 
+def test_a_failure_without_words_is_noted_by_its_kind(tmp_path: Path) -> None:
+    def fail(event: Event) -> None:
+        raise ValueError
+
+    with pytest.raises(ValueError, match=r"^$"):
+        start(SETTINGS, tmp_path, on_event=fail)
+    assert status(tmp_path) == "failed: ValueError"
+
+
 @pytest.mark.parametrize("kind", ["regular", "on_event"])
 def test_a_failure_is_noted_and_what_was_before_is_kept(tmp_path: Path, kind: str) -> None:
     """A server that leaps: the second round or a later one cannot be computed."""
-    leaping = {**SETTINGS, "algorithm": "fedavg", "server": {"optimizer": {"name": "sgd", "lr": 1e6}}}
+    rate = {"name": "sgd", "lr": 1e3}
+    leaping = {**SETTINGS, "algorithm": {"name": "fedavg", "optimizer": rate}, "server": {"optimizer": rate}}
     told: list[int] = []
 
     def note(event: Event) -> None:

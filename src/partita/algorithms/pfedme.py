@@ -10,7 +10,7 @@ from ..core.penalties import Proximal
 from ..core.phases import Phase
 from ..core.selectors import NETWORK, NOTHING
 from ..core.server import Aggregation
-from ..core.signatures import Length, Positive, Rate, Strength, above, configurable
+from ..core.signatures import Length, Positive, Range, Rate, Strength, configurable
 from ..errors import PartitaError
 from ..tensors import Tensors, prefixed
 
@@ -20,7 +20,7 @@ def pfedme(
     *,
     strength: Strength = 15.0,
     inner_steps: Positive = 5,
-    inner_lr: Annotated[float, above(0)] = 0.09,
+    inner_lr: Annotated[float, Range(0, 1_000, low_open=True)] = 0.09,
     inner_weight_decay: Strength = 0.0,
     carry_theta: bool = False,
     steps: Length = 20,

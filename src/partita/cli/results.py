@@ -105,7 +105,7 @@ def _print_scores(
 
 def print_gains(run: "StoredRun", gains: "list[Gain]", beside: "NamedBaselines") -> None:
     """Print a run's gains over floor and baselines, the clients that are hurt, missing baselines, and the guard."""
-    from ..runs.gains import remarks
+    from ..runs.gains import at_the_floor, remarks
 
     if not gains:
         return
@@ -127,6 +127,9 @@ def print_gains(run: "StoredRun", gains: "list[Gain]", beside: "NamedBaselines")
         "Gains of the model * on test data, client by client. Hurt: the client does worse than with that baseline. "
         "Surely: the 95 % interval of the client's gain is below 0."
     )
+    floor = [(run.seed, gain) for gain in gains if gain.over == "floor"]
+    if said := at_the_floor(dict(floor), run.metric):
+        say(f"The model * is {said}.")
     totals = [gain.over for gain in gains if gain.has_intervals and not gain.paired]
     if totals:
         say(f"The intervals over {listed(totals)} are of totals alone, which makes them rather too wide.")

@@ -75,7 +75,7 @@ def _stacked(where: str, what: str, rows: Sequence[int], values: Sequence[object
 def array_of(values: Any, where: str) -> Array:
     """An array of arrays, tensors, lists of them, or a column of a data frame."""
     if isinstance(values, Tensor):
-        plain = values.detach().cpu()
+        plain = values.detach().cpu().to_dense()
         # Numpy does not have this type.
         found: Array = (plain.float() if plain.dtype == torch.bfloat16 else plain).numpy()
         return found
@@ -84,7 +84,9 @@ def array_of(values: Any, where: str) -> Array:
     try:
         return np.asarray(values)
     except (TypeError, ValueError) as problem:
-        raise PartitaError(f"{where} cannot be put into one array: {problem}. Rows must be of one shape.") from problem
+        raise PartitaError(
+            f"{where} cannot be put into one array: {str(problem).rstrip('.')}. Rows must be of one shape."
+        ) from problem
 
 
 def texts_of(values: Any) -> list[str] | None:

@@ -37,7 +37,7 @@ def unanswerable(data: Federation, tested: Sequence[int]) -> list[str]:
     if data.kind != "classification":
         return notes
     if data.classes == 1:
-        notes.append("There is one class: every answer is right, and a score says nothing.")
+        notes.append("There is one class: there is nothing to tell apart, and a score says nothing.")
     return notes + _absent(data) + _never_trained(data, tested)
 
 

@@ -43,6 +43,8 @@ class Findings:
     """One for each run: the same experiment under several seeds."""
     name_of: Callable[[int], str]
     """The name of a client."""
+    label_of: Callable[[int], str] = str
+    """The name of a class."""
 
 
 def applies_always(population: "Population") -> str | None:

@@ -25,7 +25,7 @@ class MethodScores:
     mean: float
     """Over all (seed, client) pairs."""
     client_spread: float | None
-    """Over clients, where a client's score is the mean over its seeds."""
+    """Over clients, of one seed or its mean over seeds, as everywhere."""
     seed_spread: float | None
     """Over seeds, where a seed's score is the mean over its clients."""
     seeds: int
@@ -174,7 +174,7 @@ def _method_scores(name: str, grid: Grid) -> MethodScores:
     return MethodScores(
         method=name,
         mean=grid.mean,
-        client_spread=float(grid.by_client.std()) if clients > 1 else None,
+        client_spread=grid.client_spread if clients > 1 else None,
         seed_spread=float(grid.by_seed.std()) if seeds > 1 else None,
         seeds=seeds,
         clients=clients,

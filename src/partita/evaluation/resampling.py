@@ -30,6 +30,12 @@ class Grid:
         return means
 
     @property
+    def client_spread(self) -> float:
+        """The standard deviation over clients who count alike: its mean over seeds."""
+        each = [row[known > 0].std() for row, known in zip(self.sums, self.weights, strict=True)]
+        return float(np.mean(each))
+
+    @property
     def by_seed(self) -> Numbers:
         means: Numbers = self.sums.sum(1) / self.weights.sum(1)
         return means

@@ -36,7 +36,8 @@ def facts_for(model: Factory, data: Federation, client: int) -> dict[str, Any]:
         wanted |= {"shape", "classes"}
     facts = {name: fact for name, fact in known.items() if name in wanted}
     for name, parameter in parameters.items():
-        optional = parameter.default is not inspect.Parameter.empty or parameter.kind is inspect.Parameter.VAR_KEYWORD
+        several = parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        optional = parameter.default is not inspect.Parameter.empty or several
         if not optional and name not in facts:
             raise PartitaError(f"The network needs {name}, which {data.name} does not state. Set model.{name}.")
     return facts

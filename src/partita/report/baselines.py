@@ -83,7 +83,7 @@ def _set_of(beside: Beside) -> str:
         record.data,
         f"network {in_words(record.experiment.get('model'))}",
         amount(record.rounds, "round"),
-        f"{epochs} local epochs",
+        "unknown local epochs" if epochs is None else amount(epochs, "local epoch"),
         f"participation {in_words(record.experiment.get('participation'))}",
         f"tested on {record.evaluated:,}",
         {None: "", True: "tuned", False: "not tuned"}[beside.tuned],

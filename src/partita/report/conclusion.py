@@ -3,11 +3,9 @@
 from ..evaluation.comparison import Difference, compare
 from ..experiment.left_out import MOST_NAMES
 from ..formatting import amount, listed
+from ..runs.gains import LEVEL, at_the_floor, over_floor
 from .method import Method
 from .study import Study
-
-LEVEL = 0.05
-"""The level of the test that a difference must pass to be called sure."""
 
 
 def conclusions(study: Study) -> list[str]:
@@ -44,13 +42,15 @@ def _conclusion(study: Study) -> str | None:
         return None
     rival = _rival(study, best)
     said = f"{best.name} reaches {study.metric.text(best.mean)} in the mean over clients"
-    if len(study.methods) > 1:
-        said = f"Of {len(study.methods)} methods {best.name} is best: {study.metric.text(best.mean)} over clients"
+    finished = [method for method in study.methods if method.finished and method.summaries]
+    if len(finished) > 1:
+        what = "methods" if len(finished) == len(study.methods) else "finished methods"
+        said = f"Of {len(finished)} {what} {best.name} is best: {study.metric.text(best.mean)} over clients"
     if rival is None:
-        return f"{said}; there is no baseline to compare it with.{_left_out(study)}"
+        return f"{said}; there is no baseline to compare it with.{_at_the_floor(study, best)}{_left_out(study)}"
     difference = _difference(study, best, rival)
-    lead = f"{_against(study, difference, rival)}{_next(study, best)}"
-    return f"{said}, {lead}; {_harm(study, best)}.{_caveats(study, best)}{_left_out(study)}"
+    lead = f"{_against(study, difference, best, rival)}{_next(study, best)}"
+    return f"{said}, {lead}; {_harm(study, best)}.{_at_the_floor(study, best)}{_caveats(study, best)}{_left_out(study)}"
 
 
 def _serves(best: Method, other: Method) -> bool:
@@ -66,7 +66,7 @@ def _difference(study: Study, one: Method, other: Method) -> Difference | None:
     return made.differences[0]
 
 
-def _against(study: Study, difference: Difference | None, rival: Method) -> str:
+def _against(study: Study, difference: Difference | None, best: Method, rival: Method) -> str:
     name = f"the best baseline, {rival.name} ({study.metric.text(rival.mean)})"
     if difference is None:
         return f"which cannot be paired with {name}"
@@ -76,6 +76,7 @@ def _against(study: Study, difference: Difference | None, rival: Method) -> str:
         return f"{by} against {name}, of one client and seed"
     low, high = sorted(sign * end for end in difference.interval)
     within = f"95 % interval {study.metric.change(low)} to {study.metric.change(high)}, {_sample(difference)}"
+    within += _in_common(difference, best, rival)
     if low > 0 and _significant(difference):
         return f"surely better than {name}: {by} ({within})"
     if high < 0 and _significant(difference):
@@ -95,6 +96,11 @@ def _sample(difference: Difference) -> str:
     return f"{amount(difference.clients, 'client')}, {seeds}"
 
 
+def _in_common(difference: Difference, one: Method, other: Method) -> str:
+    """Said where a difference is of fewer pairs of seed and client than the means beside it."""
+    return " that both have" if difference.pairs < max(len(one.scores), len(other.scores)) else ""
+
+
 def _next(study: Study, best: Method) -> str:
     """The lead over the next method."""
     others = [each for each in study.methods if each is not best and each.finished and each.summaries]
@@ -108,13 +114,22 @@ def _next(study: Study, best: Method) -> str:
     sign = -1 if study.metric.lower_is_better else 1
     ahead = min(sign * end for end in found.interval) > 0 and _significant(found)
     sure = "surely" if ahead else "not surely"
-    return f", and {sure} ahead of the next, {second.name} ({study.metric.change(sign * found.mean)})"
+    common = _in_common(found, best, second)
+    of = f", {_sample(found)}{common}" if common else ""
+    return f", and {sure} ahead of the next, {second.name} ({study.metric.change(sign * found.mean)}{of})"
 
 
 def _harm(study: Study, best: Method) -> str:
     said = [f"{best.hurt_text(name)} against {name}" for name in study.references if best.over(name)]
     what = "clients hurt" if len(study.seeds) == 1 else "clients and seeds hurt"
     return f"{what}: {', '.join(said)}" if said else "whom it hurts is not known without baselines"
+
+
+def _at_the_floor(study: Study, best: Method) -> str:
+    """Said where a constant answer for each client is as good, or where it is not sure that it is not."""
+    known = {each.run.seed: found for each in best.tested if (found := over_floor(each.run, each.variant))}
+    said = at_the_floor(known, study.metric)
+    return f" It is {said}." if said else ""
 
 
 def _caveats(study: Study, best: Method) -> str:

@@ -36,7 +36,7 @@ def _cells(comparison: Comparison, *, percent: bool = False) -> list[list[str]]:
     """The cells of the table by row; the first row has the titles."""
     found = {each.method: each for each in comparison.differences}
     unlike = any(each.marks for each in comparison.methods)
-    titles = ["method", "mean ± over clients", "over seeds", "difference", "p", "p (Holm)", "win/tie/loss"]
+    titles = ["method", "mean ± over clients", "spread over seeds", "difference", "p", "p (Holm)", "win/tie/loss"]
     rows = [[*titles, *(["not on equal terms"] if unlike else [])]]
     for each in comparison.methods:
         mean, client_spread, seed_spread = (

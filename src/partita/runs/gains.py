@@ -4,19 +4,24 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from ..errors import PartitaError
-from ..evaluation.gains import Gain, gain
+from ..evaluation.comparison import compare
+from ..evaluation.gains import Gain, by_client, gain
 from ..evaluation.intervals import Interval
+from ..evaluation.metric import Metric
 from ..evaluation.outcomes import paired_interval
 from ..evaluation.variants import Variant
 from ..formatting import amount, listed
 from .record import RunRecord
 from .stored import StoredRun, read_run
 
+LEVEL = 0.05
+"""The level of the test that a difference must pass to be called sure."""
 NEAR = 0.02
-"""A baseline that is better than a constant answer by no more than this (for errors: by this part) is no baseline."""
+"""What is better than a constant answer by no more than this (for errors: by this part) has hardly learned."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +99,36 @@ def _paired(run: StoredRun, other: Beside) -> dict[int, Interval]:
     return {client: interval for client, interval in found.items() if interval}
 
 
+def at_the_floor(known: Mapping[int, Gain], metric: Metric) -> str | None:
+    """How a method stands to a constant answer, unless it is surely better; given its gains over the floor by seed."""
+    if not known:
+        return None
+    floor = fmean(each.macro for each in known.values())
+    where = _near_floor(fmean(each.mean for each in known.values()), floor, metric)
+    if where is None and not _surely_above(known, metric):
+        where = "not surely better than"
+    return f"{where} a constant answer ({metric.text(floor)})" if where else None
+
+
+def _surely_above(known: Mapping[int, Gain], metric: Metric) -> bool:
+    """The test samples of most clients tell it, or the test over clients."""
+    own = [each.interval for each in by_client(list(known.values())).values()]
+    if 2 * sum(interval is not None and interval[0] > 0 for interval in own) > len(own):
+        return True
+    scores = {
+        (seed, client): score
+        for seed, each in known.items()
+        for client, score in zip(each.clients, each.scores, strict=True)
+    }
+    floors = {
+        (seed, client): score
+        for seed, each in known.items()
+        for client, score in zip(each.clients, each.others, strict=True)
+    }
+    both = {"scores": scores, "floors": floors}
+    return compare(both, baseline="floors", lower_is_better=metric.lower_is_better).differences[0].p < LEVEL
+
+
 def remarks(measured: Iterable[tuple[StoredRun, Mapping[str, Beside]]]) -> list[str]:
     """What a reader of gains over baselines must know: that one is hardly a baseline, or had another budget.
 
@@ -138,11 +173,18 @@ def failed_baselines(runs: Iterable[StoredRun]) -> list[str]:
 def _at_the_floor(run: StoredRun, beside: Beside) -> tuple[str, str] | None:
     """How a baseline that is hardly one stands to the floor, and both scores."""
     lowest = over_floor(beside.run, beside.variant) or _floor_of(run, beside)
-    if lowest is None or lowest.mean > (NEAR * lowest.macro if run.metric.lower_is_better else NEAR):
+    where = _near_floor(lowest.mean, lowest.macro, run.metric) if lowest else None
+    if lowest is None or where is None:
         return None
-    where = "hardly better than" if lowest.mean > 0 else "no better than"
     mean = lowest.macro + (-lowest.mean if run.metric.lower_is_better else lowest.mean)
     return where, f"{run.metric.text(mean)} against {run.metric.text(lowest.macro)}"
+
+
+def _near_floor(gain: float, floor: float, metric: Metric) -> str | None:
+    """How a score of this gain over the floor stands to it, in words; None where it is well above."""
+    if gain > (NEAR * floor if metric.lower_is_better else NEAR):
+        return None
+    return "hardly better than" if gain > 0 else "no better than"
 
 
 def _floor_of(run: StoredRun, beside: Beside) -> Gain | None:

@@ -210,7 +210,8 @@ class Session:
                 # Nothing came of it, and its folder is free for another attempt.
                 self.store.discard()
                 raise
-            self.store.note(status="interrupted" if isinstance(problem, KeyboardInterrupt) else f"failed: {problem}")
+            failed = f"failed: {str(problem) or type(problem).__name__}"
+            self.store.note(status="interrupted" if isinstance(problem, KeyboardInterrupt) else failed)
             raise
 
     def setup(self, stage: Stage | None = None) -> Setup:

@@ -161,6 +161,11 @@ class StoredRun:
             return "training", dict(zip(labels["clients"], map(sum, labels["train"]), strict=True))
         return "held out", {client: sum(roles.values()) for client, roles in held.items()}
 
+    def label_of(self, label: int) -> str:
+        """The name of a class, where the data name them."""
+        names = (self.analyses.get("labels") or {}).get("names")
+        return names[label] if names else str(label)
+
     @property
     def chosen_round(self) -> int | None:
         """The evaluated round that is best on validation data; of equal ones the first. Test data are not used."""

@@ -31,8 +31,9 @@ def between(low: float, high: float) -> Range:
     return Range(low, high)
 
 
-Rate = Annotated[float, between(0, 1_000_000)]
-"""A learning rate, or a factor of one. With 0, nothing is trained; far above 1, no training stays finite."""
+Rate = Annotated[float, between(0, 1_000)]
+"""A learning rate, or a factor of one. With 0, nothing is trained; above 1,000, a training ends in nonsense, and some
+without an error."""
 Strength = Annotated[float, at_least(0)]
 """The coefficient of a term of the loss."""
 Share = Annotated[float, between(0, 1)]

@@ -91,13 +91,14 @@ def _problem(kind: Any, value: object) -> str | None:
 def _tuple_problem(kind: Any, value: object) -> str | None:
     if not isinstance(value, tuple):
         return "a tuple"
-    parts = [part for part in get_args(kind) if part is not ...]
-    problems = [_problem(part, each) for part in parts for each in value] if _same(parts) else []
-    return next((f"in every entry {problem}" for problem in problems if problem), None)
-
-
-def _same(parts: Sequence[Any]) -> bool:
-    return all(part == parts[0] for part in parts)
+    parts = get_args(kind)
+    if parts[1:] == (...,):
+        parts = parts[:1] * len(value)
+    if len(parts) != len(value):
+        return f"a tuple of {len(parts)}"
+    problems = map(_problem, parts, value)
+    prefix = "in every entry "
+    return next((prefix + problem.removeprefix(prefix) for problem in problems if problem), None)
 
 
 def _mapping_problem(kind: Any, value: object) -> str | None:

@@ -82,8 +82,8 @@ def _cloud(findings: Findings) -> Cloud:
     result = findings.results[0]
     labels = sorted(set(result["label"]))
     points = [
-        Point(x, y, labels.index(label), [findings.name_of(client), str(label)])
+        Point(x, y, labels.index(label), [findings.name_of(client), findings.label_of(label)])
         for x, y, label, client in zip(result["x"], result["y"], result["label"], result["client"], strict=True)
     ]
-    groups = [str(label) for label in labels]
+    groups = [findings.label_of(label) for label in labels]
     return Cloud(findings.method, ["client", "label"], points, groups, "Colour and shape: the label.")

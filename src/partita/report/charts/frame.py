@@ -115,8 +115,12 @@ def room(name: str) -> float:
 
 
 def shortened(name: str, width: float) -> str:
-    most = max(int(width / CHARACTER), 3)
-    return name if len(name) <= most else name[: most - 1] + "…"
+    """Without its middle, if it is too long: names of clients and settings often differ at their ends alone.
+
+    >>> shortened("Hospital of the Holy Spirit, ward 6", 130)
+    'Hospita…ward 6'
+    """
+    return _middle(name, max(int(width / CHARACTER), 3))
 
 
 def wrapped(name: str, width: float) -> list[str]:

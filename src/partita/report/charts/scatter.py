@@ -5,9 +5,11 @@ from dataclasses import dataclass
 
 from ..markup import Html, tag
 from ..scale import Axis
-from .frame import COLOURS, WIDTH, Plot, colour, framed, path, plot, svg, text
+from .frame import CHARACTER, COLOURS, WIDTH, Plot, colour, framed, path, plot, shortened, svg, text
 
-SQUARE, LEGEND, LINE = 320, 60, 18
+SQUARE, LINE = 320, 18
+NAME = 130
+"""The width of a name in a legend, at most."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +32,11 @@ def scatter(label: str, x: Axis, y: Axis, points: Sequence[Mark], *, small: bool
 def cloud(label: str, points: Sequence[Mark], names: Sequence[str]) -> Html:
     """Points of which only nearness means something, with a legend of their groups."""
     across, down = [each.x for each in points], [each.y for each in points]
-    room = WIDTH - LEGEND
+    shown = [shortened(name, NAME) for name in names[: SQUARE // LINE - 1]]
+    room = WIDTH - 30 - CHARACTER * max(map(len, shown))
     factor = min((room - 20) / (max(across) - min(across) or 1.0), (SQUARE - 20) / (max(down) - min(down) or 1.0))
     left, top = room / 2 - factor * (max(across) + min(across)) / 2, SQUARE / 2 - factor * (max(down) + min(down)) / 2
     marks = [_shape(left + factor * each.x, top + factor * each.y, each, 3.2) for each in points]
-    shown = names[: SQUARE // LINE - 1]
     for number, name in enumerate(shown):
         height = LINE * (number + 0.7)
         marks.append(_shape(room + 12, height, Mark(0, 0, number, ""), 4))

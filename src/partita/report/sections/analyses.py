@@ -29,7 +29,7 @@ def analyses(study: Study) -> Section:
 
 def _analysis(study: Study, analysis: Analysis) -> list[Html]:
     findings = [
-        Findings(method.name, method.number, found, method.run.record.name_of)
+        Findings(method.name, method.number, found, method.run.record.name_of, method.run.label_of)
         for method, found in study.having(analysis.name)
     ]
     figures = _figures(study, analysis, findings) if findings else []
@@ -108,7 +108,8 @@ def _cells(each: Cells) -> Html:
         for row, line in enumerate(values)
     ]
     rows = [[name, *(f"{value:.3f}" for value in line)] for name, line in zip(names, values, strict=True)]
-    shades = f"Light {low:.2f}, dark {high:.2f}."
+    digits = next((each for each in (2, 3, 4) if f"{low:.{each}f}" != f"{high:.{each}f}"), 4)
+    shades = f"Light {low:.{digits}f}, dark {high:.{digits}f}."
     note = " ".join(filter(None, (each.note, shades, part_shown(len(places), len(each.names), f"{each.of}s"))))
     chart = cells(f"{each.title}: every two {each.of}s", names, names, drawn, each.of, each.of)
     return figure(each.title, chart, [each.of, *names], rows, note)

@@ -60,6 +60,8 @@ def _violins(study: Study, reference: str) -> Html:
 
 
 def _violin_figure(study: Study, title: str, several: Sequence[Violin]) -> Html:
+    if not any(value for each in several for value in each.values):
+        return tag("figure", tag("figcaption", tag("strong", title), tag("span", "No client's score differs.")))
     change = study.metric.change
     rows = []
     for each in several:

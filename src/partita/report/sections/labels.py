@@ -36,7 +36,9 @@ def _cells(found: dict[str, Any], name_of: Callable[[int], str]) -> Html:
     counts = [
         [sum(roles) for roles in zip(*rows, strict=True)] for rows in zip(*(found[role] for role in ROLES), strict=True)
     ]
-    names, folded = _folded(found.get("names") or [str(each) for each in range(found["classes"])], counts)
+    labels = found.get("names") or [str(each) for each in range(found["classes"])]
+    step = -(-len(labels) // MOST_CLASSES)
+    names, folded = _folded(labels, counts, step)
     places = evenly(range(len(folded)), min(MOST_CLIENTS, max(MOST_CELLS // len(names), 10)))
     most = max(max(row) for row in folded) or 1
     clients = [name_of(found["clients"][place]) for place in places]
@@ -52,22 +54,21 @@ def _cells(found: dict[str, Any], name_of: Callable[[int], str]) -> Html:
         for row, name in enumerate(names)
     ]
     note = "The stronger the colour, the more samples (training, validation and test). "
-    if len(names) < found["classes"]:
-        note += f"Of {found['classes']:,} labels, {-(-found['classes'] // len(names))} in succession share a row. "
+    if step > 1:
+        note += f"Of {len(labels):,} labels, {step} in succession share a row, which has the name of the first. "
     note += part_shown(len(places), len(folded), "clients")
     rows = [
         [clients[column], *(f"{folded[place][row]:,}" for row in range(len(names)))]
         for column, place in enumerate(places)
     ]
-    chart = cells("Samples of each label at each client", clients, names, drawn, "client", "label")
+    chart = cells("Samples of each label at each client", clients, labels[::step], drawn, "client", "label")
     return figure(
         "Samples by label and client", chart, ["client", *(f"label {name}" for name in names)], rows, note.strip()
     )
 
 
-def _folded(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> tuple[list[str], list[list[int]]]:
+def _folded(labels: Sequence[str], counts: Sequence[Sequence[int]], step: int) -> tuple[list[str], list[list[int]]]:
     """Names and counts of the rows: of one label each, or of several in succession."""
-    step = -(-len(labels) // MOST_CLASSES)
     starts = range(0, len(labels), step)
     names = [labels[at] if step == 1 else f"{labels[at]} to {labels[min(at + step, len(labels)) - 1]}" for at in starts]
     return names, [[sum(row[at : at + step]) for at in starts] for row in counts]

@@ -35,17 +35,21 @@ def provenance(study: Study) -> Section:
 
 
 def _link(study: Study, run: StoredRun) -> str:
-    """The folder, as a link to the run's own report if there is one."""
-    own = run.folder / REPORT
-    if study.place is None or run.folder == study.place or not own.is_file():
+    """The folder, as a link to the run's own report, or to that of its seeds, if there is one."""
+    if study.place is None or run.folder == study.place:
         return str(run.folder)
-    return tag("a", str(run.folder), href=quote(os.path.relpath(own, study.place)))
+    folders = [each for each in (run.folder, run.folder.parent) if each != study.place and (each / REPORT).is_file()]
+    return (
+        tag("a", str(run.folder), href=quote(os.path.relpath(folders[0] / REPORT, study.place)))
+        if folders
+        else str(run.folder)
+    )
 
 
 def _chosen(study: Study, run: StoredRun) -> str:
     """The round that is best on validation data, with its score on test data."""
     at, means = run.chosen_round, run.course()
-    return f"{at} ({study.metric.text(means[at])} on test)" if at in means else NONE
+    return f"{at:,} ({study.metric.text(means[at])} on test)" if at in means else NONE
 
 
 def _settings(name: str, run: StoredRun) -> Html:

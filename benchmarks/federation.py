@@ -29,10 +29,11 @@ from typing import Any
 
 from partita.algorithms.fedper import fedper
 from partita.api.run import keep
-from partita.deploy import loopback as trial
 from partita.deploy.certificates import make_certificates, make_key
 from partita.deploy.federated import federated
+from partita.deploy.loopback import loopback
 from partita.deploy.plan import Plan
+from partita.deploy.processes import Part
 from partita.deploy.server import Limits
 from partita.deploy.services import AUTHORITY, CERTIFICATE, DATABASE, HOST, KEY, free_port
 from partita.deploy.superlink import SuperLink, environment
@@ -164,22 +165,22 @@ def ours(rounds: int, hidden: int) -> Measured:
     )
     plan, port = Plan.of(made), free_port()
     with tempfile.TemporaryDirectory() as place, Counting(port) as counting:
-        folder, start = Path(place), trial._process
+        folder, start = Path(place), Part.start
 
-        def through(arguments: list[str], at: Path) -> Any:
-            if arguments[:2] == ["node", "connect"]:
-                arguments = [each.replace(f":{port}", f":{counting.port}") for each in arguments]
-            return start(arguments, at)
+        def through(part: Part) -> None:
+            if part.command[:2] == ["node", "connect"]:
+                part.command = [each.replace(f":{port}", f":{counting.port}") for each in part.command]
+            start(part)
 
-        trial._process = through  # type: ignore[assignment]
+        Part.start = through  # type: ignore[method-assign]
         try:
             with (
-                trial.loopback(plan, DATA, folder, port) as superlink,
+                loopback(plan, DATA, folder, port) as superlink,
                 federated(plan, superlink, Limits(seconds=120, replies=SITES), folder / "run") as (remote, sites),
             ):
                 keep(remote, folder / "run", baselines=None, on=sites)
         finally:
-            trial._process = start
+            Part.start = start  # type: ignore[method-assign]
         run = read_run(folder / "run")
         entries = [json.loads(line) for line in (folder / "run" / "federation.log").read_text().splitlines()]
         asked = sum(sum(each["sites"].values()) for each in entries if each["event"] == "asked")

@@ -104,3 +104,36 @@ def test_the_command_handles_it(tmp_path: Path) -> None:
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
         assert (told.returncode, told.stderr) == (130, "Interrupted.\n")
+
+
+ENDING = """
+from partita.cli.interrupts import interrupted_once
+from partita.cli.options import interruptible
+with interruptible("partita resume run"), interrupted_once("partita resume run"):
+    try:
+        {first}
+    finally:
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGTERM)
+        print("ended what was started")
+"""
+KEPT = "Interrupted. Finished rounds are kept. Continue with: partita resume run\n"
+
+
+def test_the_first_is_heeded_and_others_do_not_disturb_the_end(tmp_path: Path) -> None:
+    command = ended(tmp_path, ENDING.format(first="os.kill(os.getpid(), signal.SIGINT); list(range(10))"))
+    assert command.stdout == "ended what was started\n"
+    assert command.stderr.startswith(KEPT)
+
+
+def test_within_an_import_it_is_told_how_to_go_on(tmp_path: Path) -> None:
+    command = ended(tmp_path, ENDING.format(first="import swallows"))
+    assert (command.returncode, command.stdout, command.stderr) == (130, "", KEPT)
+
+
+def test_afterwards_it_does_what_it_did_before(tmp_path: Path) -> None:
+    block = "with interrupted_once('again'): pass\nassert signal.getsignal(signal.SIGINT) is "
+    imported = "from partita.cli.interrupts import interrupt, interrupted_once\n"
+    for before, then in (("default_int_handler", "interrupt"), ("SIG_IGN", "signal.SIG_IGN")):
+        command = ended(tmp_path, imported + block + then, before)
+        assert (command.stdout, command.stderr) == ("went on\n", "")

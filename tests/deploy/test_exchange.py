@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
+from threading import Event
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -103,6 +104,40 @@ def test_what_was_on_its_way_to_a_supernode_that_was_started_anew_is_brought_aga
     assert 20 <= clock.now < 22
 
 
+def test_nobody_waits_for_a_reply_whose_supernode_died_while_it_sent_it(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Flower does. The order is brought again when the SuperNode is back, and others are heard meanwhile."""
+    monkeypatch.setattr(flower, "LOOK", 0.01)
+    grid = Pretending(clock, lambda now: {"a": "1" if now < 2 else "2", "b": "1"})
+    pull, over, lost = grid.pull_messages, Event(), list[str]()
+
+    def pull_messages(numbers: Collection[str]) -> list[Message]:
+        if grid.pushed[int(*numbers) - 1] == "a" and not lost:
+            lost.extend(numbers)
+            over.wait()
+        return pull(numbers)
+
+    grid.pull_messages = pull_messages  # type: ignore[method-assign]
+    try:
+        assert ask(grid, "a", "b") == {"a": b"a", "b": b"b"}
+    finally:
+        over.set()
+    assert grid.pushed == ["a", "b", "a"]
+
+
+def test_a_superlink_that_dies_while_a_reply_is_pulled(clock: Clock) -> None:
+    """The app ends, and the server's process notices."""
+    grid = Pretending(clock, lambda now: {"a": "1"})
+
+    def pull_messages(numbers: Collection[str]) -> list[Message]:
+        raise ConnectionError("gone")
+
+    grid.pull_messages = pull_messages  # type: ignore[method-assign]
+    with pytest.raises(ConnectionError, match="gone"):
+        ask(grid, "a")
+
+
 def test_a_site_that_works_has_the_whole_time(clock: Clock) -> None:
     """Although it is longer than one that is gone is waited for."""
     grid = Pretending(clock, lambda now: {"a": "1"}, lambda site, order, count: None)
@@ -157,6 +192,12 @@ def test_a_name_with_another_key_is_nobody(clock: Clock, tmp_path_factory: pytes
     assert ask(grid, "a", keys=keys) == {"a": "the site is not connected"}
     assert grid.pushed == []
     assert ask(Pretending(clock, lambda now: {"a": "1"}, keys={"a": own}), "a", keys=keys) == {"a": b"a"}
+
+
+def test_nobody_waits_for_a_site_that_was_revoked(clock: Clock) -> None:
+    grid = Pretending(clock, lambda now: {"a": "1"})
+    assert ask(grid, "a", keys={"b": "a key"}) == {"a": "the site is not enrolled"}
+    assert clock.now == 0
 
 
 @pytest.mark.parametrize("size", [0, 7, flower.WHOLE, flower.WHOLE + 1])

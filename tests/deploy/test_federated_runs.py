@@ -5,12 +5,17 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from bits import digest
 from deploy.federations import DATA, experiment, sites_of
+from deploy.watched import made_run
 from partita.algorithms.fedper import fedper
 from partita.api.kept import report_of
 from partita.api.run import keep
+from partita.cli import run as command
+from partita.cli.main import app
+from partita.deploy.deployment import Deployment, Trial
 from partita.deploy.federated import introductions
 from partita.deploy.plan import Plan
 from partita.deploy.server import Limits, Sites, introduced
@@ -19,6 +24,7 @@ from partita.experiment.events import Event, RoundEnded
 from partita.experiment.executors.inline import Inline
 from partita.experiment.simulate import run_stages
 from partita.models.mlp import mlp
+from partita.report import REPORT
 from partita.runs.store import Store
 from partita.runs.stored import read_run
 
@@ -94,3 +100,23 @@ def test_a_site_that_is_not_there_at_the_start(tmp_path: Path) -> None:
         introduced(plan, nobody, Limits())
     with pytest.raises(PartitaError, match="4 of 4 sites have not introduced themselves: a, b, c, d"):
         introduced(plan, lambda orders, seconds: (), Limits())
+
+
+def test_resume_before_the_sites_introduced_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no database yet, and the federation is started again."""
+    started = list[Path]()
+    monkeypatch.setattr(command, "run_deployment", lambda deployment, folder, as_json: started.append(folder))
+    deployment = Deployment(Plan.of(experiment(fedper(), model=partial(mlp, hidden=5))), Limits(), Trial({}))
+    deployment._write(tmp_path)
+    assert CliRunner().invoke(app, ["resume", str(tmp_path)]).exit_code == 0
+    assert started == [tmp_path]
+
+
+def test_resume_of_a_federation_that_is_done_asks_no_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was interrupted may have been its report."""
+    run = made_run(tmp_path, rounds=2)
+    monkeypatch.setattr(command, "run_deployment", lambda *_: pytest.fail("it starts the federation again"))
+    for _ in range(2):
+        done = CliRunner().invoke(app, ["resume", str(run)])
+        assert done.exit_code == 0, done.output
+        assert (run / REPORT).exists()

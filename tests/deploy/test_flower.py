@@ -1,6 +1,8 @@
 """A federation over Flower: real processes, TLS, a key for each site, and the bits of a simulation."""
 
 import hashlib
+import os
+import signal
 import socket
 import tempfile
 from collections import defaultdict
@@ -14,6 +16,7 @@ import pytest
 
 from bits import Noting, digest
 from partita import extras
+from partita.algorithms.fedavg import fedavg
 from partita.algorithms.fedper import fedper
 from partita.algorithms.flayer import flayer
 from partita.api.run import keep
@@ -38,9 +41,12 @@ from partita.experiment.simulate import run_stages
 from partita.models.mlp import mlp
 from partita.runs.store import Store
 from partita.tensors import Tensors
+from watching import children
 
 DATA = {"name": "digits", "split": {"name": "dirichlet", "clients": 3, "alpha": 0.5}}
 METHODS = {"fedper": fedper(epochs=1), "flayer": flayer(on=fedper(epochs=1))}
+DISTURBED = fedavg(epochs=1)
+"""The method in whose first round processes are killed."""
 ROUNDS = 3
 WINDOW = 32
 """Bytes that are looked for: a database keeps what is longer in several places."""
@@ -58,25 +64,29 @@ class Federated:
     folder: Path
     replies: Mapping[str, Mapping[int, list[bytes]]]
     """By plan and site, all that the server got in rounds."""
+    told: list[str]
+    """What the user was told."""
 
 
 @pytest.fixture(scope="module")
 def over_flower() -> Iterator[Federated]:
     """All methods one after another, with the same processes."""
     replies: dict[str, dict[int, list[bytes]]] = {}
+    told = list[str]()
     # With a short path, as sockets need one.
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        plans = [Plan.of(made(method)) for method in METHODS.values()]
-        with loopback(plans[0], DATA, folder) as superlink:
+        plans = [Plan.of(made(method)) for method in (*METHODS.values(), DISTURBED)]
+        with loopback(plans[0], DATA, folder, tell=told.append) as superlink:
             for plan in plans:
                 for number in range(len(plan.sites)):
                     write_approvals(folder / "sites" / str(number) / APPROVALS, {plan.hash: ""})
                 noted = replies.setdefault(plan.hash, defaultdict(list))
                 with federated(plan, superlink, Limits(seconds=120, replies=3), folder / plan.hash) as (remote, sites):
-                    on = replace(sites, exchange=captured(sites.exchange, noted))
+                    exchange = sites.exchange if plan is not plans[-1] else disturbed(sites.exchange, folder)
+                    on = replace(sites, exchange=captured(exchange, noted))
                     assert keep(remote, folder / plan.hash, baselines=None, on=on).stored.record.done
-        yield Federated(folder, replies)
+        yield Federated(folder, replies, told)
 
 
 def captured(exchange: Exchange, noted: dict[int, list[bytes]]) -> Exchange:
@@ -87,6 +97,41 @@ def captured(exchange: Exchange, noted: dict[int, list[bytes]]) -> Exchange:
             yield number, reply
 
     return exchanged
+
+
+def disturbed(exchange: Exchange, folder: Path) -> Exchange:
+    """After the first reply, the SuperNode of one other site is killed, and the process of another one."""
+    alive = {0, 1, 2}
+
+    def exchanged(orders: Mapping[int, bytes], seconds: float) -> Iterator[tuple[int, bytes | PartitaError]]:
+        for number, reply in exchange(orders, seconds):
+            if alive:
+                alive.remove(number)
+                kill(folder / "sites" / str(alive.pop()) / "flower")
+                kill(folder / "sites" / str(alive.pop()))
+            yield number, reply
+
+    return exchanged
+
+
+def kill(folder: Path) -> None:
+    """The process of the federation that works in a folder."""
+    [process] = [each for each in children() if os.path.realpath(f"/proc/{each}/cwd") == str(folder.resolve())]
+    os.kill(process, signal.SIGKILL)
+
+
+def test_what_dies_in_a_round_is_started_again(over_flower: Federated) -> None:
+    """The round goes on with the same orders, and nobody is left out."""
+    experiment = made(DISTURBED)
+    with Store.open(over_flower.folder / Plan.of(experiment).hash, write=False) as store:
+        found, left_out = store.server("run"), store.left_out("run")
+    assert found is not None
+    assert digest(found[1]) == digest(run_stages(experiment, Inline()).state)
+    assert not left_out
+    names = sorted(" ".join(each.split()[:3]) for each in over_flower.told if "killed by SIGKILL" in each)
+    assert len(over_flower.told) == len(names) == 2
+    assert names[0].startswith("The SuperNode of")
+    assert names[1].startswith("The site")
 
 
 @pytest.mark.parametrize("name", METHODS)

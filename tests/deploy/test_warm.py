@@ -33,6 +33,7 @@ def stays():
 
 warm.STARTED_BY = {"stays": ("starts",)}
 warm._loaded = {"stays": stays, "starts": started}.get
+warm.STARTS_APPS = {"lasting": "starts"}.get(sys.argv[2])
 warm.APPS = "json"
 print(os.getpid(), flush=True)
 raise SystemExit(warm.run_warm("stays", sys.argv[1:]))
@@ -62,17 +63,17 @@ def test_the_command_ends_with_the_process_that_forks(tmp_path: Path) -> None:
     assert wait_for(lambda: not alive(main))
 
 
-@pytest.mark.parametrize("who", ["the command", "who forks"])
-def test_what_was_started_ends_with_them(tmp_path: Path, who: str) -> None:
+@pytest.mark.parametrize("who", ["the command", "who forks", "what starts apps"])
+def test_none_stays_without_the_others(tmp_path: Path, who: str) -> None:
     """So an app whose SuperLink was killed is gone at once, and whoever waits for it knows."""
     place = tmp_path / "told"
     with subprocess.Popen([sys.executable, "-c", PROGRAM, str(place), "lasting"], stdout=subprocess.DEVNULL) as process:
         try:
             assert wait_for(lambda: place.exists() and bool(place.read_text()))
-            started = int(place.read_text().split()[0])
+            main, started = int(Path(f"{place}.main").read_text()), int(place.read_text().split()[0])
             assert alive(started)
-            os.kill(int(Path(f"{place}.main").read_text()) if who == "the command" else process.pid, signal.SIGKILL)
-            assert wait_for(lambda: not alive(started))
+            os.kill({"the command": main, "who forks": process.pid, "what starts apps": started}[who], signal.SIGKILL)
+            assert wait_for(lambda: not any(map(alive, (main, started, process.pid))))
         finally:
             process.kill()
 

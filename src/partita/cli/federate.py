@@ -7,8 +7,9 @@ import typer
 
 from ..errors import PartitaError
 from . import terminal
+from .interrupts import interrupted_once
 from .node import PlanFile, Secure, plan_of
-from .options import AsJson, ExperimentFile, Overrides, Trust, file_and_changes, use_one_thread
+from .options import AsJson, ExperimentFile, Overrides, Trust, file_and_changes, interruptible, use_one_thread
 from .progress import report_on, shown
 from .show import print_kept
 
@@ -113,10 +114,13 @@ def run_deployment(deployment: "Deployment", folder: Path, as_json: bool) -> Non
     if not as_json:
         doing = f"Starting a SuperLink and {count} sites" if trial else f"Waiting for {count} sites"
         terminal.tell(f"{doing}. Watch them with: partita federate status {folder}")
+    again = f"partita resume {folder}"
     with (
-        shown(folder, as_json, f"partita resume {folder}") as on_event,
+        shown(folder, as_json, again) as on_event,
+        interrupted_once(again),
         deployment.open(folder, terminal.tell) as (made, sites),
     ):
         kept = keep(made, folder, baselines=None, on=executor_of_sites(sites), on_event=on_event)
-    report_on(folder, tell=not as_json)
+    with interruptible(again):
+        report_on(folder, tell=not as_json)
     print_kept(kept.stored, kept.baselines, as_json)

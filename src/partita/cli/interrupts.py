@@ -3,24 +3,32 @@
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
 INTERRUPTED = 130
 """The exit code, as shells know it."""
+SAID = "Interrupted."
 SHOW_CURSOR = b"\x1b[?25h"
 """Bars of progress hide it."""
 
 
-def end() -> NoReturn:
+def continued_by(command: str) -> str:
+    """What is said of a run that was interrupted."""
+    return f"{SAID} Finished rounds are kept. Continue with: {command}"
+
+
+def end(said: str = SAID) -> NoReturn:
     """End this process at once. Commits are safe, and workers end with it."""
     if os.isatty(2):
         os.write(2, SHOW_CURSOR)
-    os.write(2, b"Interrupted.\n")
+    os.write(2, f"{said}\n".encode())
     os._exit(INTERRUPTED)
 
 
-def interrupt(_: int, frame: FrameType | None) -> None:
+def interrupt(_: int, frame: FrameType | None, said: str = SAID) -> None:
     """The handler of SIGINT and SIGTERM.
 
     A KeyboardInterrupt inside an import leaves half a module behind, and compiled code may swallow the exception: the
@@ -28,9 +36,33 @@ def interrupt(_: int, frame: FrameType | None) -> None:
     """
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
-            end()
+            end(said)
         frame = frame.f_back
     raise KeyboardInterrupt
+
+
+@contextmanager
+def interrupted_once(command: str) -> Iterator[None]:
+    """Ctrl-C and SIGTERM interrupt the block. More of them do not disturb it in ending what it has started.
+
+    `command` continues what is interrupted.
+    """
+
+    def interrupt_once(number: int, frame: FrameType | None) -> None:
+        for each in before:
+            signal.signal(each, signal.SIG_IGN)
+        interrupt(number, frame, continued_by(command))
+
+    found = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+    # A command in the background ignores Ctrl-C from the start.
+    before = {each: handler for each, handler in found.items() if handler is not signal.SIG_IGN}
+    for each in before:
+        signal.signal(each, interrupt_once)
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 def unraisable(lost: "sys.UnraisableHookArgs") -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import PartitaError
+from ..formatting import amount
 from . import terminal
 from .options import AsJson, ExperimentFile, Overrides, Trust, file_and_changes, use_one_thread
 
@@ -76,7 +77,7 @@ def approve(
         approved[shown.hash] = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     site.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     write_approvals(site.folder / APPROVALS, approved)
-    terminal.tell(f"{len(approved)} plans are approved at {site.settings.name}.")
+    terminal.tell(f"Approved at {site.settings.name}: {amount(len(approved), 'plan')}.")
 
 
 def log(

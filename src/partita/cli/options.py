@@ -13,7 +13,7 @@ import typer
 
 from ..errors import PartitaError
 from . import terminal
-from .interrupts import interrupt
+from .interrupts import continued_by, interrupt
 
 if TYPE_CHECKING:
     from ..registry import Kind
@@ -131,7 +131,7 @@ def interruptible(command: str, at_last: Callable[[], object] | None = None) -> 
     try:
         yield
     except KeyboardInterrupt:
-        terminal.tell(f"Interrupted. Finished rounds are kept. Continue with: {command}")
+        terminal.tell(continued_by(command))
         if at_last:
             at_last()
         raise typer.Exit(130) from None

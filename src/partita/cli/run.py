@@ -206,17 +206,23 @@ def resume(
     partita resume runs/fedper-digits-1 --track tensorboard
     """
     from ..runs.completeness import is_complete
+    from ..runs.database import DATABASE
     from ..runs.gains import named_baselines
     from ..runs.stored import read_run
 
-    found = read_run(run)
-    beside = named_baselines(found, {})
-    if is_complete(found, beside) and not track and (run / REPORT).exists():
-        # Nothing is to be done, and so neither torch nor data are loaded.
-        print_kept(found, beside, as_json)
-        return
+    federation = (run / DEPLOYMENT).exists()
+    # A federation may have been interrupted before its sites introduced themselves.
+    if (run / DATABASE).exists() or not federation:
+        found = read_run(run)
+        beside = named_baselines(found, {})
+        if is_complete(found, beside) and not track and (federation or (run / REPORT).exists()):
+            # Nothing is to be trained, and so neither torch nor data are loaded, and no site is asked.
+            if not (run / REPORT).exists():
+                report_on(run, tell=not as_json)
+            print_kept(found, beside, as_json)
+            return
 
-    if (run / DEPLOYMENT).exists():
+    if federation:
         from ..deploy.deployment import Deployment
 
         run_deployment(Deployment.read(run), run, as_json)

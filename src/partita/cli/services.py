@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from ..errors import PartitaError
+from . import terminal
 
 
 def superlink(
@@ -41,10 +42,12 @@ def connect(
     """
     from ..deploy.services import SuperNodeService
 
-    way_out = "If it was refused, let the operator enrol the key, or try again in a minute: partita federate enrol"
-    _end(SuperNodeService(superlink, certificate, key, socket).run(home), f"The SuperNode has ended. {way_out}")
+    way_out = "If it was refused, let the operator enrol its key (partita federate enrol), or try again in a minute."
+    _end(SuperNodeService(superlink, certificate, key, socket).run(home), "The SuperNode has ended", way_out)
 
 
-def _end(code: int, words: str) -> None:
-    if code > 0:
-        raise PartitaError(f"{words} (code {code}; the reason is in the lines before this one).")
+def _end(code: int, words: str, way_out: str = "") -> None:
+    """Flower ends with 0 also where it was refused after it had been connected."""
+    if code:
+        raise PartitaError(f"{words} with code {code}; the reason is in the lines before this one. {way_out}".strip())
+    terminal.tell(f"{words}. {way_out}".strip())

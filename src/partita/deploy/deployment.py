@@ -12,9 +12,10 @@ from ..errors import PartitaError
 from ..experiment.experiment import Experiment
 from . import DEPLOYMENT
 from .federated import federated, introductions
-from .loopback import Tell, loopback
+from .loopback import loopback
 from .operator import Operator
 from .plan import Plan
+from .processes import Tell
 from .server import Limits, Sites
 
 

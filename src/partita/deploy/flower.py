@@ -9,10 +9,12 @@ and a run that Flower starts holds no code: it names these two.
 import json
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import Future, wait
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from socket import socket
+from threading import Thread
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Error, Message, MessageType, RecordDict
 from flwr.clientapp import ClientApp
@@ -26,7 +28,7 @@ BODY = "message"
 WHOLE = 1 << 20
 """Bytes up to which a message travels as one record. Of a larger one Flower sends parts; each is a request more."""
 PAUSE = 0.1
-"""Seconds between two looks for replies."""
+"""Seconds between two looks for replies, for each that is awaited."""
 LOOK = 0.5
 """Seconds between two looks for sites that are connected."""
 AGAIN = 5.0
@@ -103,7 +105,11 @@ def exchanged(
     its way is lost then. A site that is asked the same twice does the same twice.
     """
     awaited = {site: Awaited(order) for site, order in asked.orders.items()}
+    for site in awaited.keys() - (awaited if asked.keys is None else asked.keys).keys():
+        del awaited[site]
+        yield site, "the site is not enrolled"
     messages: dict[str, str] = {}
+    pulls: dict[str, Future[list[Message]]] = {}
     look, end = 0.0, time.monotonic() + asked.seconds
     while awaited and (now := time.monotonic()) < end:
         if now >= look:
@@ -122,11 +128,17 @@ def exchanged(
                 if awaited[site].is_given_up(now, asked.absent):
                     del awaited[site]
                     yield site, "the site is not connected"
-        for reply in grid.pull_messages(list(messages)) if messages else ():
+        messages = {message: site for message, site in messages.items() if site in awaited}
+        pulls = {message: pulls.get(message) or _pulling(grid, message) for message in messages}
+        wait(pulls.values(), LOOK)
+        for message in [each for each, pull in pulls.items() if pull.done()]:
             # An error may come from the SuperLink: what it is about is known by the order alone.
-            site = messages.pop(reply.metadata.reply_to_message_id, "")
-            if site not in awaited:
+            site = messages[message]
+            replies = pulls.pop(message).result()
+            if not replies or site not in awaited:
                 continue
+            del messages[message]
+            [reply] = replies
             if not reply.has_error():
                 del awaited[site]
                 yield site, reply
@@ -135,7 +147,24 @@ def exchanged(
                 yield site, str(reply.error.reason)
             else:
                 awaited[site].again = now + AGAIN
-        time.sleep(PAUSE)
+        time.sleep(PAUSE * max(1, len(messages)))
+
+
+def _pulling(grid: Grid, message: str) -> "Future[list[Message]]":
+    """The reply to one message, if it is there.
+
+    Flower waits for minutes for a reply whose SuperNode died while it sent it; replies of others must not wait too.
+    """
+    found: Future[list[Message]] = Future()
+
+    def pull() -> None:
+        try:
+            found.set_result(list(grid.pull_messages([message])))
+        except Exception as problem:
+            found.set_exception(problem)
+
+    Thread(target=pull, daemon=True).start()
+    return found
 
 
 def _is_known(site: str, public_key: bytes, keys: Mapping[str, str] | None) -> bool:

@@ -5,32 +5,19 @@ Sites that are started again in the same folder still have their personal parts.
 """
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Event, Thread
 
-from ..errors import PartitaError
 from ..extras import optional
 from .gate import write_approvals
 from .node import APPROVALS, SOCKET
 from .plan import Plan
+from .processes import Part, Tell, ending, started_again
 from .services import AUTHORITY, DATABASE, HOST, free_port, is_free, need_free
-from .superlink import SuperLink, environment
-
-LOG = "process.log"
-PATIENCE = 120.0
-"""Seconds in which a process must be ready."""
-LOOK = 0.5
-"""Seconds between two looks whether the SuperLink is still there, and before it is started again."""
-Tell = Callable[[str], None]
-"""Called with what the user should know at once."""
+from .superlink import SuperLink
 
 
 @contextmanager
@@ -39,7 +26,7 @@ def loopback(
 ) -> Iterator[SuperLink]:
     """A SuperLink and all sites of a plan, each with its client of the data; they end with the block.
 
-    A SuperLink that dies is started again, as systemd does elsewhere.
+    A process that dies is started again, as systemd does elsewhere.
     """
     certificates = optional("partita.deploy.certificates", "partita[flower]")
     optional("partita.deploy.flower", "partita[flower]")
@@ -48,35 +35,63 @@ def loopback(
     home = folder / "superlink"
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     port = port or free_port()
-    address = f"{HOST}:{port}"
     need_free(HOST, port)
     certificates.make_certificates(home)
     # All that must last is in the run and at the sites.
     for old in home.glob(f"{DATABASE}*"):
         old.unlink()
-    with ExitStack() as stack:
-        command = ["federate", "superlink", str(home), "--port", str(port)]
-        link = stack.enter_context(_process(command, home))
-        sites = [_site(plan, number, data, folder) for number in range(len(plan.sites))]
-        running = [stack.enter_context(_process(["node", "run", "node.toml"], site)) for site in sites]
-        _wait(link, home, lambda: not is_free(HOST, port))
-        stack.enter_context(_started_again(link, command, home, tell))
-        superlink = SuperLink(address, home / AUTHORITY)
+    superlink = SuperLink(f"{HOST}:{port}", home / AUTHORITY)
+    link = Part("The SuperLink", home, ["federate", "superlink", str(home), "--port", str(port)])
+    sites = [
+        Part(f"The site {name}", _site(plan, number, data, folder), ["node", "run", "node.toml"])
+        for number, name in enumerate(plan.sites)
+    ]
 
-        def register(number: int) -> None:
-            superlink.register(certificates.make_key(sites[number] / "key"), plan.sites[number])
+    def there() -> bool:
+        return not is_free(HOST, port)
 
+    nodes = [_node(superlink, name, site.folder, there) for name, site in zip(plan.sites, sites, strict=True)]
+    parts = [link, *sites, *nodes]
+    with ending(parts):
+        for part in (link, *sites):
+            part.start()
+        link.wait(there)
+        for site in sites:
+            site.wait((site.folder / SOCKET).exists)
         with ThreadPoolExecutor() as pool:
-            list(pool.map(register, range(len(sites))))
-        for site, process in zip(sites, running, strict=True):
-            _wait(process, site, (site / SOCKET).exists)
-            arguments = [
-                *("--superlink", address, "--certificate", str(superlink.certificate)),
-                *("--key", str(site / "key"), "--socket", str(site / SOCKET)),
-            ]
-            (site / "flower").mkdir(exist_ok=True, mode=0o700)
-            stack.enter_context(_process(["node", "connect", *arguments], site / "flower"))
-        yield superlink
+            list(pool.map(Part.start, nodes))
+        with started_again(parts, tell):
+            yield superlink
+
+
+@dataclass
+class _Registered:
+    """A site's key at the SuperLink, a new one at each start.
+
+    The SuperLink refuses the key of a SuperNode that died: its connection counts as lost only after a minute.
+    """
+
+    superlink: SuperLink
+    site: str
+    key: Path
+    _node: int | None = field(default=None, init=False)
+
+    def renew(self) -> None:
+        if self._node is not None:
+            self.superlink.unregister(self._node)
+            self._node = None
+        make_key = optional("partita.deploy.certificates", "partita[flower]").make_key
+        self._node = self.superlink.register(make_key(self.key), self.site)
+
+
+def _node(superlink: SuperLink, name: str, site: Path, there: Callable[[], bool]) -> Part:
+    """The SuperNode of a site, which needs a SuperLink that is there."""
+    command = [
+        *("node", "connect", "--superlink", superlink.address, "--certificate", str(superlink.certificate)),
+        *("--key", str(site / "key"), "--socket", str(site / SOCKET)),
+    ]
+    registered = _Registered(superlink, name, site / "key")
+    return Part(f"The SuperNode of {name}", site / "flower", command, registered.renew, there)
 
 
 def _site(plan: Plan, number: int, data: Mapping[str, object], folder: Path) -> Path:
@@ -97,78 +112,3 @@ def _toml(value: object) -> str:
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_toml, value)) + "]"
     return json.dumps(value)
-
-
-@contextmanager
-def _process(arguments: Sequence[str], folder: Path) -> Iterator["subprocess.Popen[bytes]"]:
-    """A command of ours with all that it starts, in a folder that has its log. It does not outlive this process."""
-    with open(folder / LOG, "ab") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "partita", *arguments],
-            cwd=folder,
-            env=environment(folder),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-    # Its input ends when this process does, even if it is killed.
-    watchdog = subprocess.Popen(
-        ["sh", "-c", 'read -r line; kill -TERM "-$0"', str(process.pid)],
-        stdin=subprocess.PIPE,
-        start_new_session=True,
-    )
-    try:
-        yield process
-    finally:
-        watchdog.kill()
-        watchdog.communicate()
-        _end(process)
-
-
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    """End a process with all that it started, which may be there when it is not."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGTERM)
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(5)
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
-@contextmanager
-def _started_again(link: "subprocess.Popen[bytes]", command: Sequence[str], home: Path, tell: Tell) -> Iterator[None]:
-    """Restart the SuperLink whenever it ends within the block. Its app dies with it, and so is noticed at once."""
-    over = Event()
-
-    def watch() -> None:
-        process = link
-        with ExitStack() as stack:
-            while not over.wait(LOOK):
-                if process.poll() is not None:
-                    ended = f"The SuperLink has ended ({_how(process.returncode)}; see {home / LOG})"
-                    tell(f"{ended} and is started again. The round continues.")
-                    _end(process)
-                    process = stack.enter_context(_process(command, home))
-
-    watching = Thread(target=watch, daemon=True)
-    watching.start()
-    try:
-        yield
-    finally:
-        over.set()
-        watching.join()
-
-
-def _how(code: int) -> str:
-    return f"killed by {signal.Signals(-code).name}" if code < 0 else f"code {code}"
-
-
-def _wait(process: "subprocess.Popen[bytes]", folder: Path, ready: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not ready():
-        if process.poll() is not None or time.monotonic() > end:
-            lines = (folder / LOG).read_text("utf-8", "replace").strip().splitlines()
-            raise PartitaError(f"A process of the federation did not start: {lines[-1] if lines else 'no word'}")
-        time.sleep(0.1)

@@ -98,7 +98,7 @@ class Operator:
         if missing := [name for name in names if name not in self.sites]:
             raise PartitaError(
                 f"Not enrolled: {', '.join(missing)}. Ask for their public keys, and: "
-                f"partita federate enrol {missing[0]} KEY.pub"
+                f"partita federate enrol {missing[0]} KEY.pub --federation {self.folder}"
             )
 
     def _register(self, site: str, public_key: Path, sites: dict[str, Enrolled]) -> Enrolled:

@@ -179,7 +179,7 @@ class PersonalStore:
         try:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
         except OSError as problem:
-            raise PartitaError(f"Cannot write {path}: {problem.strerror}.") from problem
+            raise PartitaError(f"Cannot write {path}: {problem.strerror}. Give a new file.") from problem
         with self._explained(), closing(sqlite3.connect(path)) as target:
             self._connection.backup(target)
 

@@ -23,9 +23,11 @@ from typing import NoReturn
 
 from .wire import listening, receive
 
+STARTS_APPS = "flower-superexec"
+"""Stays as long as the command that started it."""
 STARTED_BY = {
-    "flower-supernode": ("flower-superexec", "flwr-clientapp"),
-    "flower-superlink": ("flower-superexec", "flwr-serverapp"),
+    "flower-supernode": (STARTS_APPS, "flwr-clientapp"),
+    "flower-superlink": (STARTS_APPS, "flwr-serverapp"),
 }
 """Which commands are started by one that stays."""
 APPS = "partita.deploy.flower"
@@ -78,19 +80,25 @@ class Pauses:
 
 
 def _wait(main: int, loaded: Mapping[str, Callable[[], object]], listener: socket.socket) -> int:
-    """Fork for each request, until the command itself has ended."""
+    """Fork for each request, until the command itself has ended; end it when no app could be started any more."""
     listener.settimeout(LOOK)
+    needed = set[int]()
     while True:
         with suppress(OSError, EOFError):
             connection, _ = listener.accept()
             with closing(connection):
                 connection.settimeout(LOOK)
                 name, *arguments = receive(connection).decode().split("\0")
-                _fork(loaded, name, arguments, _end_at_once, connection, listener)
+                child = _fork(loaded, name, arguments, _end_at_once, connection, listener)
+                if name == STARTS_APPS:
+                    needed.add(child)
         with suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 if ended[0] == main:
                     return os.waitstatus_to_exitcode(ended[1])
+                if ended[0] in needed and ended[1]:
+                    # Flower does not notice: orders would come, and nobody would answer them.
+                    os.kill(main, signal.SIGTERM)
 
 
 def _fork(

@@ -172,7 +172,7 @@ def ours(rounds: int, hidden: int) -> Measured:
                 part.command = [each.replace(f":{port}", f":{counting.port}") for each in part.command]
             start(part)
 
-        Part.start = through  # type: ignore[method-assign]
+        Part.start = through  # type: ignore[method-assign, assignment]
         try:
             with (
                 loopback(plan, DATA, folder, port) as superlink,

@@ -2,16 +2,19 @@
 
 import csv
 import io
+import itertools
 import math
+from collections.abc import Sequence
 from typing import get_args
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from scipy import stats
 
 from partita.errors import PartitaError
 from partita.evaluation.comparison import Comparison, Difference, Scores, compare
-from partita.evaluation.significance import holm, paired_test
+from partita.evaluation.significance import EXACT, holm, paired_test
 from partita.report.tables import Form, comparison_text
 
 # Two seeds and two clients: the differences are 0.1 and 0.0 in seed 0, 0.2 and 0.1 in seed 1.
@@ -108,10 +111,40 @@ def test_the_paired_test(differences: list[float], expected: float) -> None:
     assert paired_test(np.array(differences, dtype=np.float64)) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("clients", [3, 13, 14, 30, 60])
-def test_the_paired_test_with_equal_ranks(clients: int) -> None:
-    """No warning, whichever way scipy takes."""
-    assert 0 < paired_test(np.array([1.0, 1.0, 2.0] * clients)) < 0.01
+@given(st.lists(st.integers(-9, 9).map(float), min_size=1, max_size=12))
+def test_the_paired_test_is_that_of_all_signs(differences: list[float]) -> None:
+    """Every choice of signs, with equal sizes and without, and the ranks by scipy."""
+    sizes = [abs(each) for each in differences if each]
+    ranks = stats.rankdata(sizes)
+
+    def off_centre(signs: Sequence[bool]) -> float:
+        return abs(sum(rank for rank, plus in zip(ranks, signs, strict=True) if plus) - sum(ranks) / 2)
+
+    seen = off_centre([each > 0 for each in differences if each])
+    all_signs = list(itertools.product([False, True], repeat=len(sizes)))
+    expected = sum(off_centre(signs) >= seen for signs in all_signs) / len(all_signs)
+    assert paired_test(np.array(differences)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("clients", [10, EXACT, EXACT + 1, 400])
+@pytest.mark.parametrize("mean", [0.0, 0.15, -0.3])
+def test_the_paired_test_against_scipy(clients: int, mean: float) -> None:
+    drawn = np.random.default_rng(clients).normal(mean, 1, clients)
+    method = "exact" if clients <= EXACT else "asymptotic"
+    assert paired_test(drawn) == pytest.approx(stats.wilcoxon(drawn, method=method).pvalue, rel=1e-6)
+
+
+def test_the_normal_distribution_of_many_equal_ranks() -> None:
+    """Ranks shared by most differences: scipy corrects the spread for them too."""
+    drawn = np.random.default_rng(0).integers(-2, 4, 300).astype(np.float64)
+    expected = stats.wilcoxon(drawn[drawn != 0], method="asymptotic").pvalue
+    assert paired_test(drawn) == pytest.approx(expected, rel=1e-6)
+
+
+def test_where_the_normal_distribution_begins() -> None:
+    """One difference more than the exact test takes: both p-values are close."""
+    drawn = np.random.default_rng(1).normal(0.2, 1, EXACT + 1)
+    assert paired_test(drawn) == pytest.approx(stats.wilcoxon(drawn, method="exact").pvalue, abs=1e-3)
 
 
 def test_holm_by_hand() -> None:

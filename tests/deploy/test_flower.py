@@ -209,6 +209,15 @@ def test_no_certificate(tmp_path: Path) -> None:
         SuperLink("127.0.0.1:1", tmp_path / "missing.crt")
 
 
+def test_what_flower_says_is_one_line_without_colours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (command := tmp_path / "flwr").write_text("#!/bin/sh\nprintf '\\033[91mERROR\\033[0m: no\\n  such run' >&2; exit 1")
+    command.chmod(0o700)
+    (tmp_path / "authority.crt").touch()
+    monkeypatch.setattr("partita.deploy.superlink.program", lambda name: str(command))
+    with pytest.raises(PartitaError, match="did not do what was asked: ERROR: no such run$"):
+        SuperLink("127.0.0.1:1", tmp_path / "authority.crt").unregister(1)
+
+
 def test_flower_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> None:
         raise ImportError("No module named 'flwr'")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from typing import Any
 from ..errors import PartitaError
 from ..extras import optional
 
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+"""Flower writes them also where nobody sees them."""
 PATIENCE = 120.0
 """Seconds that a command may take."""
 APP = """
@@ -107,7 +110,7 @@ class SuperLink:
                     f"The SuperLink at {self.address} cannot be reached, or its certificate was not signed by that of "
                     f"{self.certificate}. Start it with: partita federate superlink FOLDER"
                 )
-            reason = (answer or {}).get("error-message") or (done.stderr or done.stdout).strip()[-500:]
+            reason = (answer or {}).get("error-message") or COLOURS.sub("", done.stderr or done.stdout).strip()[-500:]
             raise PartitaError(f"The SuperLink at {self.address} did not do what was asked: {' '.join(reason.split())}")
         return answer
 

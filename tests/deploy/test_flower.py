@@ -214,7 +214,7 @@ def test_what_flower_says_is_one_line_without_colours(tmp_path: Path, monkeypatc
     command.chmod(0o700)
     (tmp_path / "authority.crt").touch()
     monkeypatch.setattr("partita.deploy.superlink.program", lambda name: str(command))
-    with pytest.raises(PartitaError, match="did not do what was asked: ERROR: no such run$"):
+    with pytest.raises(PartitaError, match=r"did not do what was asked: ERROR: no such run$"):
         SuperLink("127.0.0.1:1", tmp_path / "authority.crt").unregister(1)
 
 

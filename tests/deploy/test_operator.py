@@ -154,9 +154,7 @@ def test_a_key_of_another_kind(folder: Path, registered: list[tuple[str, object]
     """Flower takes elliptic curves alone, and says so in half a page."""
     public = rsa.generate_private_key(65537, 2048).public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
     (folder / "rsa.pub").write_bytes(public)
-    with pytest.raises(
-        PartitaError, match=r"holds no public key of a site. A site makes one with: ssh-keygen -t ecdsa"
-    ):
+    with pytest.raises(PartitaError, match=r"holds no public key of a site\. A site makes one with"):
         Operator(folder).enrol("anna", folder / "rsa.pub")
     assert registered == []
 

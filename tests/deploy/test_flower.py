@@ -214,15 +214,6 @@ def test_no_certificate(tmp_path: Path) -> None:
         SuperLink("127.0.0.1:1", tmp_path / "missing.crt")
 
 
-def test_what_flower_says_is_one_line_without_colours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (command := tmp_path / "flwr").write_text("#!/bin/sh\nprintf '\\033[91mERROR\\033[0m: no\\n  such run' >&2; exit 1")
-    command.chmod(0o700)
-    (tmp_path / "authority.crt").touch()
-    monkeypatch.setattr("partita.deploy.superlink.program", lambda name: str(command))
-    with pytest.raises(PartitaError, match=r"did not do what was asked: ERROR: no such run$"):
-        SuperLink("127.0.0.1:1", tmp_path / "authority.crt").unregister(1)
-
-
 SENDING = """
 import urllib.request
 def sent(*_, **__): raise SystemExit("it would have been sent")
@@ -250,18 +241,6 @@ def test_one_file_imports_flower() -> None:
         for path in room.rglob("*.py")
         if re.search(r"^\s*(from|import) flwr\b", path.read_text("utf-8"), re.M)
     ] == ["flower.py"]
-
-
-def test_what_travels_in_the_place_of_an_app_is_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One file, which names two apps that are installed everywhere."""
-    (command := tmp_path / "flwr").write_text(
-        f'#!/bin/sh\ncp -r "$2" {tmp_path}/sent && echo \'{{"success": true}}\'', encoding="utf-8"
-    )
-    command.chmod(0o700)
-    (tmp_path / "authority.crt").touch()
-    monkeypatch.setattr("partita.deploy.superlink.program", lambda name: str(command))
-    SuperLink("127.0.0.1:1", tmp_path / "authority.crt").start_app(tmp_path / "socket")
-    assert [path.name for path in (tmp_path / "sent").iterdir()] == ["pyproject.toml"]
 
 
 def test_flower_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

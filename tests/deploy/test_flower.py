@@ -2,13 +2,17 @@
 
 import hashlib
 import os
+import re
 import signal
 import socket
+import subprocess
+import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +36,8 @@ from partita.deploy.personal import PersonalStore
 from partita.deploy.plan import Plan
 from partita.deploy.server import Exchange, Limits
 from partita.deploy.services import DATABASE
-from partita.deploy.superlink import SuperLink
+from partita.deploy.superlink import SuperLink, environment
+from partita.deploy.warm import POLLING
 from partita.errors import PartitaError
 from partita.experiment.executors.inline import Inline
 from partita.experiment.experiment import Experiment
@@ -207,6 +212,35 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
 def test_no_certificate(tmp_path: Path) -> None:
     with pytest.raises(PartitaError, match=r"There is no certificate .*missing.crt"):
         SuperLink("127.0.0.1:1", tmp_path / "missing.crt")
+
+
+SENDING = """
+import urllib.request
+def sent(*_, **__): raise SystemExit("it would have been sent")
+urllib.request.urlopen = sent
+from flwr.supercore.telemetry import EventType, create_event
+print(create_event(EventType.RUN_SUPERLINK_ENTER, None))
+"""
+
+
+def test_flower_sends_nothing_and_installs_nothing(tmp_path: Path) -> None:
+    """The settings have the names that Flower reads; one that another version renames is noticed here."""
+    told = environment(tmp_path)
+    assert told[import_module("flwr.supercore.constant").FLWR_DISABLE_UPDATE_CHECK] == "1"
+    assert told[import_module("flwr.common.constant").FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION] == "1"
+    done = subprocess.run([sys.executable, "-c", SENDING], env=told, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "disabled\n", done.stderr
+    assert hasattr(import_module(POLLING), "time"), "a SuperNode would look for messages every three seconds"
+
+
+def test_one_file_imports_flower() -> None:
+    """Another one, `masks.py`, loads Flower's secret sharing by its name."""
+    room = Path(extras.__file__).parent
+    assert [
+        path.name
+        for path in room.rglob("*.py")
+        if re.search(r"^\s*(from|import) flwr\b", path.read_text("utf-8"), re.M)
+    ] == ["flower.py"]
 
 
 def test_flower_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

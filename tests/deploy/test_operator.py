@@ -1,12 +1,14 @@
 """The operator's folder: what is written for hosts, and which sites are enrolled with which keys."""
 
+import shutil
 import stat
 import subprocess
 from pathlib import Path
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives.serialization import load_ssh_private_key
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_ssh_private_key
 from typer.testing import CliRunner
 
 from partita.cli.main import app
@@ -56,7 +58,7 @@ def test_what_hosts_need(folder: Path) -> None:
         load_ssh_private_key((place / "key").read_bytes(), None)
         for service in place.glob("*.service"):
             lines = service.read_text(encoding="utf-8").splitlines()
-            assert {"Restart=always", "RestartSec=15", "KillMode=control-group"} <= set(lines)
+            assert {"Restart=always", "RestartSec=15", "SuccessExitStatus=130", "KillMode=control-group"} <= set(lines)
     users = {
         path.name: next(line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("User="))
         for path in (folder / "sites" / "anna").glob("*.service")
@@ -72,6 +74,27 @@ def test_services_start_commands_that_exist(folder: Path) -> None:
         shown = CliRunner().invoke(app, [*words[:2], "--help"], terminal_width=200)
         assert shown.exit_code == 0
         assert all(option in shown.output for option in options), start
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+def test_systemd_finds_nothing_wrong_with_services(folder: Path) -> None:
+    services = list(folder.rglob("*.service"))
+    assert len(services) == 6
+    for service in services:
+        text = service.read_text(encoding="utf-8")
+        service.write_text(text.replace("/opt/partita/bin/partita", "/bin/true"), encoding="utf-8")
+        done = subprocess.run(["systemd-analyze", "verify", str(service)], capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, ""), service
+
+
+def test_what_hosts_are_told_of_certificates(tmp_path: Path) -> None:
+    """Every file that a command of a site's README takes is in its folder, or is said to come."""
+    command = ["federate", "init", str(tmp_path), "--sites", "anna", "--host", "fed.example.org"]
+    assert CliRunner().invoke(app, command).exit_code == 0
+    operator, site = ((tmp_path / each / "README.md").read_text(encoding="utf-8") for each in (".", "sites/anna"))
+    assert "must hold for fed.example.org, localhost and 127.0.0.1" in operator
+    assert "Every site needs authority.crt" in operator
+    assert "authority.crt is from the operator. Make the site's key: ssh-keygen" in site
 
 
 def test_without_a_trial_no_key_is_made(tmp_path: Path) -> None:
@@ -125,6 +148,15 @@ def test_keys_are_told_apart_by_their_fingerprints(tmp_path: Path) -> None:
     shown = subprocess.run(["ssh-keygen", "-l", "-f", str(public)], capture_output=True, check=False, text=True).stdout
     assert not shown or shown.split()[1] == fingerprint_of(public), "what a site sees of its key"
     assert fingerprint_of(make_key(tmp_path / "other")) != fingerprint_of(public)
+
+
+def test_a_key_of_another_kind(folder: Path, registered: list[tuple[str, object]]) -> None:
+    """Flower takes elliptic curves alone, and says so in half a page."""
+    public = rsa.generate_private_key(65537, 2048).public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+    (folder / "rsa.pub").write_bytes(public)
+    with pytest.raises(PartitaError, match=r"holds no public key of a site\. A site makes one with"):
+        Operator(folder).enrol("anna", folder / "rsa.pub")
+    assert registered == []
 
 
 @pytest.mark.parametrize("text", ["", "ssh-rsa nonsense", "-----BEGIN PUBLIC KEY-----\n-----END PUBLIC KEY-----"])

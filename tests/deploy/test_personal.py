@@ -66,12 +66,16 @@ def test_damage_is_noticed(tmp_path: Path) -> None:
         store.own("p", 1)
 
 
-def test_a_truncated_file_is_noticed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("write", [True, False])
+@pytest.mark.parametrize("length", [8192, 5000, 4096, 150])
+def test_a_truncated_file_is_noticed(length: int, write: bool, tmp_path: Path) -> None:
+    """Wherever it ends, the message names the file of the site, and not that of a run."""
     with PersonalStore(tmp_path) as store:
         store.keep("p", 1, {"head.weight": torch.ones(5000)})
     path = tmp_path / DATABASE
-    path.write_bytes(path.read_bytes()[:8192])
-    with pytest.raises(PartitaError, match="is damaged"), PersonalStore(tmp_path) as store:
+    path.write_bytes(path.read_bytes()[:length])
+    told = rf"The personal state in .* is damaged: .*\. Restore {DATABASE} from a copy"
+    with pytest.raises(PartitaError, match=told), PersonalStore(tmp_path, write=write) as store:
         store.own("p", 1)
 
 

@@ -1,9 +1,12 @@
 """What is wrong with certificates, keys and ports is told in one line, before anything is started."""
 
 import importlib
+import shlex
+import shutil
 import socket
 import sqlite3
 import ssl
+import subprocess
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -24,6 +27,7 @@ from partita.deploy.services import (
     SuperNodeService,
     forget_messages,
     free_port,
+    need_certificate,
     need_trusted,
 )
 from partita.errors import PartitaError
@@ -86,6 +90,54 @@ def test_files_that_are_missing(tmp_path: Path) -> None:
         SuperNodeService("localhost:1", key, key, socket_).run(tmp_path)
     with pytest.raises(PartitaError, match=r"There is no file .*authority.crt. .* partita federate init"):
         SuperLinkService(tmp_path, "127.0.0.1", free_port()).run()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ("name", "certificate is not valid for '127.0.0.2'"),
+        ("authority", "certificate signature failure|unable to get local issuer certificate"),
+        ("key", "KEY_VALUES_MISMATCH"),
+        ("password", "SSLError"),
+        ("text", "PEM"),
+    ],
+)
+def test_a_certificate_of_which_flowers_processes_would_not_know_the_superlink(
+    wrong: str, words: str, tmp_path: Path
+) -> None:
+    """The SuperLink would end at once, with a traceback of its process that starts apps."""
+    own, other = made(tmp_path / "own"), made(tmp_path / "other")
+    need_certificate(own, "127.0.0.1")
+    need_certificate(own, "0.0.0.0")
+    if wrong in ("authority", "key"):
+        name = {"authority": AUTHORITY, "key": KEY}[wrong]
+        (own / name).write_bytes((other / name).read_bytes())
+    elif wrong == "password":
+        secret = serialization.load_pem_private_key((own / KEY).read_bytes(), None)
+        hidden = serialization.BestAvailableEncryption(b"secret")
+        form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8)
+        (own / KEY).write_bytes(secret.private_bytes(*form, hidden))
+    elif wrong == "text":
+        (own / CERTIFICATE).write_text("no certificate")
+    host = "127.0.0.2" if wrong == "name" else "127.0.0.1"
+    with pytest.raises(PartitaError, match=rf"The SuperLink cannot use .*superlink.crt \(.*({words}).*\)\. It must"):
+        SuperLinkService(own, host, free_port()).run()
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+def test_the_certificates_of_the_documentation(tmp_path: Path) -> None:
+    """The commands of the page make what the SuperLink, nginx and sites need."""
+    page = Path(__file__).resolve().parents[2] / "docs" / "deployment.md"
+    lines = page.read_text(encoding="utf-8").replace("\\\n", "").splitlines()
+    commands = [line for line in lines if line.startswith(("    openssl req", "    openssl x509"))]
+    assert len(commands) == 3
+    for command in commands:
+        done = subprocess.run(shlex.split(command), cwd=tmp_path, capture_output=True, text=True)
+        if "Unknown option" in done.stderr or "unknown option" in done.stderr:
+            pytest.skip("this openssl is older than 3")
+        assert done.returncode == 0, done.stderr
+    for name in ("127.0.0.1", "localhost", "fed.example.org"):
+        need_certificate(tmp_path, name)
 
 
 @pytest.mark.parametrize("kind", ["text", "public", "rsa", "password", "folder"])

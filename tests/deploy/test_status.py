@@ -2,6 +2,7 @@
 
 import datetime
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,27 @@ def test_who_is_asked_and_who_is_late(run: Path) -> None:
         assert [site.connected for site in soon.sites] == [True, True, False, False]
         assert [site.asked_since is not None for site in soon.sites] == [True, False, False, False]
         assert [site.late for site in late.sites] == [True, False, False, False], "the deadline has passed"
+    finally:
+        (run / JOURNAL).write_bytes(before)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("introduce", "; introductions since 20"),
+        ("train", "; training of round 5 since 20"),
+        ("stay_away", "; training of round 5 since 20"),
+        ("evaluate", "; evaluation of round 5 since 20"),
+    ],
+)
+def test_what_is_done_now_is_told_in_words(kind: str, words: str, run: Path) -> None:
+    before = (run / JOURNAL).read_bytes()
+    try:
+        go_on(run, anna=10)
+        with closing(Journal(run)) as journal:
+            at = {} if kind == "introduce" else {"round": 5}
+            journal.note("asked", kind=kind, **at, sites={"anna": 10}, seconds=600.0)
+        assert words in CliRunner().invoke(app, ["federate", "status", str(run)]).output
     finally:
         (run / JOURNAL).write_bytes(before)
 

@@ -78,13 +78,16 @@ def test_none_stays_without_the_others(tmp_path: Path, who: str) -> None:
             process.kill()
 
 
-def test_sigterm_is_passed_on(tmp_path: Path) -> None:
+def test_sigterm_is_passed_on_and_no_failure(tmp_path: Path) -> None:
+    """The service manager stops a service so: it ends like a command that was interrupted."""
     place = tmp_path / "told"
-    with subprocess.Popen([sys.executable, "-c", PROGRAM, str(place), "stay"], stdout=subprocess.DEVNULL) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(place), "stay"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as process:
         try:
             assert wait_for(place.exists)
             os.kill(process.pid, signal.SIGTERM)
-            assert process.wait(30) != 0
+            assert process.wait(30) == -signal.SIGINT
         finally:
             process.kill()
     assert wait_for(lambda: not alive(int(Path(f"{place}.main").read_text())))

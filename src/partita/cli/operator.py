@@ -13,7 +13,7 @@ from .federate import Federation
 from .options import AsJson
 
 if TYPE_CHECKING:
-    from ..deploy.status import Status
+    from ..deploy.status import Exchange, Status
 
 Site = Annotated[str, typer.Argument(metavar="SITE", help="The site's name in plans.")]
 PublicKey = Annotated[Path, typer.Argument(metavar="KEY.pub", help="The site's public key.")]
@@ -114,7 +114,7 @@ def _print(found: "Status", as_json: bool) -> None:
         print(json.dumps(found.as_dict()))
         return
     at = f"round {found.round} of {found.rounds}"
-    doing = f"; {found.now.kind} of round {found.now.round} since {_clock(found.now.since)}" if found.now else ""
+    doing = f"; {_words(found.now)} since {_clock(found.now.since)}" if found.now else ""
     terminal.say((found.label, "bold"), f": {found.state}, {at}{doing}")
     rows = terminal.columns("site", "connected", "last seen", "answers", "left out", "received", "sent", "score", "")
     for site in found.sites:
@@ -137,6 +137,12 @@ def _print(found: "Status", as_json: bool) -> None:
         terminal.say(f"{_clock(each.time)} round {each.round}, {each.site}: {each.reason}")
     if found.refused > 10:
         terminal.say(f"... and {found.refused - 10} more")
+
+
+def _words(now: "Exchange") -> str:
+    if now.kind == "introduce":
+        return "introductions"
+    return f"{'evaluation' if now.kind == 'evaluate' else 'training'} of round {now.round}"
 
 
 def _clock(time: str | None) -> str:

@@ -80,7 +80,10 @@ def fingerprint(public_key: bytes) -> str:
     """Of a public key, in PEM or as OpenSSH writes it; a site compares it with what `ssh-keygen -l` shows."""
     ssh = public_key.startswith((b"ssh-", b"ecdsa-"))
     load = serialization.load_ssh_public_key if ssh else serialization.load_pem_public_key
-    line = load(public_key).public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    key = load(public_key)
+    if not isinstance(key, ec.EllipticCurvePublicKey):
+        raise ValueError("a key of another kind")
+    line = key.public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
     digest = hashlib.sha256(base64.b64decode(line.split()[1])).digest()
     return f"SHA256:{base64.b64encode(digest).decode().rstrip('=')}"
 

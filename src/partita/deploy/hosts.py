@@ -44,6 +44,7 @@ WorkingDirectory={folder}
 {extra}Restart={restart}
 # A SuperLink takes a site back only when its last connection counts as lost, after about a minute.
 RestartSec=15
+SuccessExitStatus=130
 KillMode=control-group
 NoNewPrivileges=true
 ProtectSystem=strict
@@ -111,7 +112,7 @@ def write_hosts(folder: Path, sites: Sequence[str], host: str, port: int, public
                 unit="JoinsNamespaceOf=partita-superlink.service\n",
                 restart="on-failure",
             ),
-            "README.md": README.format(title="# The operator's folder", steps=_operator(sites, trial)),
+            "README.md": README.format(title="# The operator's folder", steps=_operator(sites, host, trial)),
         },
     )
     for name in sites:
@@ -172,7 +173,7 @@ def _unit(
     )
 
 
-def _operator(sites: Sequence[str], trial: bool) -> str:
+def _operator(sites: Sequence[str], host: str, trial: bool) -> str:
     first = sites[0]
     key = f"sites/{first}/key.pub" if trial else f"{first}.pub"
     trust = (
@@ -180,13 +181,15 @@ def _operator(sites: Sequence[str], trial: bool) -> str:
         "hosts."
         if trial
         else "Put the SuperLink's certificate, its key and the certificate of its authority into superlink/: "
-        f"superlink.crt, superlink.key and {AUTHORITY}."
+        f"superlink.crt, superlink.key and {AUTHORITY}. The first must hold for {host}, localhost and 127.0.0.1: "
+        f"docs/deployment.md has the commands. Every site needs {AUTHORITY}."
     )
     return f"""{trust}
 
-1. Make a user, and copy this folder to the server:
-       useradd --system partita-link
-       cp -r . /etc/partita && chown -R partita-link /etc/partita/superlink
+1. Install Partita on the server, in /opt/partita. As root, with the umask 022, make a user and copy the files:
+       useradd --system --user-group partita-link
+       install -d /etc/partita && cp -r federation.toml superlink /etc/partita
+       chown -R partita-link /etc/partita/superlink
        install -d -o partita-link -m 700 /var/lib/partita
        cp superlink/*.service /etc/systemd/system && systemctl daemon-reload
 2. Let a reverse proxy stand before the SuperLink: superlink/nginx.conf. Flower's control API must not be reachable.
@@ -201,18 +204,19 @@ def _site(name: str, trial: bool) -> str:
     key = (
         "The key in here was made for a trial, by the operator. For a real federation make your own, with "
         if trial
-        else "Make the site's key: "
+        else f"The certificate {AUTHORITY} is from the operator. Make the site's key: "
     )
     return f"""{key}ssh-keygen -t ecdsa -b 384 -N '' -f key
 Only key.pub leaves this machine: the operator enrols it under the name {name}.
 
-1. Make two users: partita-node reads the data and has the personal parts, partita-link has the key and the connection.
-       useradd --system partita-link && useradd --system --groups partita-link partita-node
+1. Install Partita in /opt/partita. As root, make two users: partita-node reads the data and has the personal parts,
+   partita-link has the key and the connection.
+       useradd --system --user-group partita-link && useradd --system --groups partita-link partita-node
        install -d -o partita-node -m 700 /var/lib/partita/site
        install -d -o partita-link -m 700 /var/lib/partita/flower
 2. Put the files where they belong, and edit node.toml: which data, and what may leave.
-       install -d /etc/partita && cp node.toml key {AUTHORITY} /etc/partita
-       chown partita-link /etc/partita/key && chmod 600 /etc/partita/key
+       install -d /etc/partita && install -m 644 node.toml {AUTHORITY} /etc/partita
+       install -m 600 -o partita-link key /etc/partita
        cp *.service /etc/systemd/system && systemctl daemon-reload
        sudo -u partita-node /opt/partita/bin/partita node check /etc/partita/node.toml
 3. systemctl enable --now partita-node partita-connect

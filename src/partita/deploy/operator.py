@@ -133,7 +133,7 @@ def fingerprint_of(public_key: Path) -> str:
         raise PartitaError(f"Cannot read {public_key}: {problem.strerror}.") from problem
     except ValueError as problem:
         raise PartitaError(
-            f"{public_key} holds no public key. A site makes one with: ssh-keygen -t ecdsa -b 384 -N '' -f KEY, and "
-            "sends KEY.pub."
+            f"{public_key} holds no public key of a site. A site makes one with: ssh-keygen -t ecdsa -b 384 -N '' -f "
+            "KEY, and sends KEY.pub."
         ) from problem
     return found

@@ -14,7 +14,7 @@ from typing import IO, Literal
 
 from ..errors import PartitaError
 from ..runs.blobs import checked, checksum
-from ..runs.database import connect, lock
+from ..runs.database import connect_to, lock
 from ..tensors import Tensors
 from .cipher import Cipher
 from .states import read, written
@@ -70,7 +70,8 @@ class PersonalStore:
         elif not (folder / DATABASE).exists():
             raise PartitaError(f"There is no personal state in {folder}: the site has not run yet.")
         try:
-            self._connection = connect(folder, DATABASE, write=write)
+            with self._explained():
+                self._connection = connect_to(folder / DATABASE, write=write)
         except BaseException:
             if self._lock:
                 self._lock.close()

@@ -8,7 +8,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import PartitaError
+from ..errors import PartitaError, in_one_line
 from ..extras import optional
 from .superlink import environment
 from .warm import run_warm
@@ -38,6 +38,7 @@ class SuperLinkService:
                 self.folder / name,
                 "Make certificates for a trial with: partita federate init FOLDER --sites ... --trial",
             )
+        need_certificate(self.folder, self.host)
         need_free(self.host, self.port)
         place = self.folder.absolute()
         forget_messages(place / DATABASE)
@@ -108,6 +109,35 @@ def is_free(host: str, port: int) -> bool:
 def need_free(host: str, port: int) -> None:
     if not is_free(host, port):
         raise PartitaError(f"Another process listens at {host}:{port}. End it, or choose another port: --port")
+
+
+def need_certificate(folder: Path, host: str) -> None:
+    """Refuse a certificate with which nobody on this machine would believe the SuperLink.
+
+    Flower's own processes reach it at the address at which it listens, whatever its name is for others; without them
+    it ends. A server and a client that have these files greet each other here, in memory.
+    """
+    host = {"0.0.0.0": HOST, "::": "::1"}.get(host, host)
+    certificate, authority = folder / CERTIFICATE, folder / AUTHORITY
+    try:
+        shown, trust = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context(cafile=authority)
+        # Nobody is there to type the password of a key.
+        shown.load_cert_chain(certificate, folder / KEY, password="")
+        there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+        client = trust.wrap_bio(back, there, server_hostname=host)
+        server = shown.wrap_bio(there, back, server_side=True)
+        with suppress(ssl.SSLWantReadError):
+            client.do_handshake()
+        with suppress(ssl.SSLWantReadError):
+            server.do_handshake()
+        client.do_handshake()
+    except (ssl.SSLError, OSError) as problem:
+        reason = getattr(problem, "verify_message", None) or in_one_line(problem)
+        raise PartitaError(
+            f"The SuperLink cannot use {certificate} ({reason.rstrip('.')}). It must be signed by {AUTHORITY}, hold "
+            f"for {host} too, where Flower's own processes reach the SuperLink, and have its key in {KEY}, without a "
+            "password. docs/deployment.md has the commands."
+        ) from problem
 
 
 def need_trusted(address: str, certificate: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,12 @@ from typing import Any
 from ..errors import PartitaError
 from ..extras import optional
 
+UNKNOWN_NODE = "Node ID not found"
+"""What Flower says of a site that the SuperLink does not have."""
+USED_KEY = "Public key already in use"
+"""What Flower says where another site has the key."""
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+"""Flower writes them also where nobody sees them."""
 PATIENCE = 120.0
 """Seconds that a command may take."""
 APP = """
@@ -76,13 +83,22 @@ class SuperLink:
 
     def register(self, public_key: Path, site: str) -> int:
         """Register a site under its name, with the public key in a file; returns Flower's number for it."""
-        return int(self._ask("supernode", "register", str(public_key), "partita", "--name", site)["node-id"])
+        try:
+            return int(self._ask("supernode", "register", str(public_key), "partita", "--name", site)["node-id"])
+        except PartitaError as problem:
+            if USED_KEY not in str(problem):
+                raise
+            raise PartitaError(
+                f"The SuperLink at {self.address} has the key {public_key} already. If {site} is not enrolled with it, "
+                "an earlier enrolment was interrupted. Ask the site for a new key, and enrol that one."
+            ) from problem
 
     def unregister(self, node: int) -> None:
-        """Remove a site, by Flower's number for it."""
-        self._ask("supernode", "unregister", str(node), "partita")
+        """Remove a site, by Flower's number for it. A SuperLink that lost its database does not know it."""
+        self._ask("supernode", "unregister", str(node), "partita", done_if=UNKNOWN_NODE)
 
-    def _ask(self, *arguments: str) -> Mapping[str, Any]:
+    def _ask(self, *arguments: str, done_if: str | None = None) -> Mapping[str, Any]:
+        """What one of Flower's commands answers; nothing if it fails because what is asked is done already."""
         with TemporaryDirectory() as home:
             named = {"address": self.address, "root-certificates": str(self.certificate.absolute())}
             lines = ['[superlink]\ndefault = "partita"\n[superlink.partita]']
@@ -102,12 +118,15 @@ class SuperLink:
                 ) from None
         answer = _json(done.stdout)
         if answer is None or not answer.get("success"):
-            if "SuperLink is unavailable" in done.stdout + done.stderr:
+            said = done.stdout + done.stderr
+            if done_if is not None and done_if in said:
+                return {}
+            if "SuperLink is unavailable" in said:
                 raise PartitaError(
                     f"The SuperLink at {self.address} cannot be reached, or its certificate was not signed by that of "
                     f"{self.certificate}. Start it with: partita federate superlink FOLDER"
                 )
-            reason = (answer or {}).get("error-message") or (done.stderr or done.stdout).strip()[-500:]
+            reason = (answer or {}).get("error-message") or COLOURS.sub("", done.stderr or done.stdout).strip()[-500:]
             raise PartitaError(f"The SuperLink at {self.address} did not do what was asked: {' '.join(reason.split())}")
         return answer
 

@@ -18,7 +18,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Thread
+from threading import Event, Thread
 from typing import NoReturn
 
 from .wire import listening, receive
@@ -49,7 +49,10 @@ connection.recv(1)
 
 
 def run_warm(command: str, arguments: Sequence[str]) -> int:
-    """Run one of Flower's commands that stay, and by forks all that it starts; returns how it ended."""
+    """Run one of Flower's commands that stay, and by forks all that it starts; returns how it ended.
+
+    SIGTERM is passed on, and then an interruption, as Ctrl-C is: a service that is stopped has not failed.
+    """
     loaded = {name: _loaded(name) for name in (command, *STARTED_BY[command])}
     import_module(APPS)
     if POLLING in sys.modules:
@@ -57,11 +60,20 @@ def run_warm(command: str, arguments: Sequence[str]) -> int:
     with TemporaryDirectory() as place, listening(Path(place) / "socket") as listener:
         os.environ["PATH"] = os.pathsep.join([str(_commands(Path(place), STARTED_BY[command])), os.environ["PATH"]])
         main = _fork(loaded, command, arguments, _ask_to_end, listener)
-        before = signal.signal(signal.SIGTERM, lambda *_: os.kill(main, signal.SIGTERM))
+        stopped = Event()
+
+        def stop(*_: object) -> None:
+            stopped.set()
+            os.kill(main, signal.SIGTERM)
+
+        before = signal.signal(signal.SIGTERM, stop)
         try:
-            return _wait(main, loaded, listener)
+            code = _wait(main, loaded, listener)
         finally:
             signal.signal(signal.SIGTERM, before)
+    if stopped.is_set():
+        raise KeyboardInterrupt
+    return code
 
 
 class Pauses:

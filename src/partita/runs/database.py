@@ -24,22 +24,26 @@ class BusyError(PartitaError):
     """Another process holds the lock of a run."""
 
 
-def connect(folder: Path, name: str = DATABASE, *, write: bool = False) -> sqlite3.Connection:
-    path = folder / name
+def connect(folder: Path, *, write: bool = False) -> sqlite3.Connection:
+    """The database of a run."""
     with explained(folder):
-        if not write and not os.access(folder, os.W_OK):
-            return _with_functions(_connect_to_read_only(path))
-        connection = _with_functions(sqlite3.connect(path, isolation_level=None, timeout=30))
-        try:
-            if write:
-                # The mode is stored in the file, so readers, which may not write, do not set it.
-                connection.execute("PRAGMA journal_mode = WAL")
-            # Commits survive a power failure.
-            connection.execute("PRAGMA synchronous = FULL")
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+        return connect_to(folder / DATABASE, write=write)
+
+
+def connect_to(path: Path, *, write: bool) -> sqlite3.Connection:
+    if not write and not os.access(path.parent, os.W_OK):
+        return _with_functions(_connect_to_read_only(path))
+    connection = _with_functions(sqlite3.connect(path, isolation_level=None, timeout=30))
+    try:
+        if write:
+            # The mode is stored in the file, so readers, which may not write, do not set it.
+            connection.execute("PRAGMA journal_mode = WAL")
+        # Commits survive a power failure.
+        connection.execute("PRAGMA synchronous = FULL")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def _with_functions(connection: sqlite3.Connection) -> sqlite3.Connection:

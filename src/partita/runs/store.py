@@ -17,7 +17,7 @@ from ..experiment.traffic import Traffic
 from ..parsing import parse_json
 from .blobs import checked, checksum, checksum_of_rows, compressed, decompressed, joined, pack, parts_of, unpack
 from .commit import Commit
-from .database import DATABASE, connect, explained, lock, need_whole_file
+from .database import DATABASE, connect, connect_to, explained, lock, need_whole_file
 from .folders import need_new
 from .record import FORMAT, RunRecord
 from .schema import NUMBERS, PROGRAMS, SCHEMA, columns_of, need_plain_tables
@@ -62,7 +62,7 @@ class Store:
             # Created under another name, so that a run exists completely or not at all.
             for rest in folder.glob(f"{UNFINISHED}*"):
                 rest.unlink()
-            with explained(folder), closing(connect(folder, UNFINISHED, write=True)) as connection:
+            with explained(folder), closing(connect_to(folder / UNFINISHED, write=True)) as connection:
                 connection.executescript(SCHEMA)
                 connection.execute("BEGIN")
                 connection.executemany("INSERT INTO record VALUES (?, ?, ?)", map(_row, values, values.values()))

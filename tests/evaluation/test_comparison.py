@@ -118,7 +118,7 @@ def test_the_paired_test_is_that_of_all_signs(differences: list[float]) -> None:
     ranks = stats.rankdata(sizes)
 
     def off_centre(signs: Sequence[bool]) -> float:
-        return abs(sum(rank for rank, plus in zip(ranks, signs, strict=True) if plus) - sum(ranks) / 2)
+        return abs(float(sum(rank for rank, plus in zip(ranks, signs, strict=True) if plus) - sum(ranks) / 2))
 
     seen = off_centre([each > 0 for each in differences if each])
     all_signs = list(itertools.product([False, True], repeat=len(sizes)))

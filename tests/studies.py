@@ -1,4 +1,7 @@
-"""Small true runs with all that can be found out about them, for tests of reports."""
+"""Small true runs with all that can be found out about them, for tests of reports.
+
+One file, since its runs share data, networks and what is found out about them.
+"""
 
 import math
 import sqlite3

@@ -1,4 +1,7 @@
-"""Laws that every method obeys, whatever it computes: found by discovery, so that a new method is held to them too."""
+"""Laws that every method obeys, whatever it computes: found by discovery, so that a new method is held to them too.
+
+One file, since all laws look at the same clients in the middle of the same runs.
+"""
 
 import importlib
 import inspect

@@ -8,7 +8,6 @@ from statistics import fmean
 from typing import Any
 
 from ..errors import PartitaError
-from ..evaluation.comparison import compare
 from ..evaluation.gains import Gain, by_client, gain
 from ..evaluation.intervals import Interval
 from ..evaluation.metric import Metric
@@ -115,6 +114,9 @@ def _surely_above(known: Mapping[int, Gain], metric: Metric) -> bool:
     own = [each.interval for each in by_client(list(known.values())).values()]
     if 2 * sum(interval is not None and interval[0] > 0 for interval in own) > len(own):
         return True
+    # It computes with numpy, whose import takes as long as showing a run.
+    from ..evaluation.comparison import compare
+
     scores = {
         (seed, client): score
         for seed, each in known.items()

@@ -2,6 +2,8 @@
 
 After each trial the states of the server and of all sites are compared, bit by bit, with a simulation in which those
 who were left out did not take part.
+
+One file, since all trials compare states in the same way.
 """
 
 import datetime

@@ -5,6 +5,8 @@
 Two data sets with natural clients, an own network, five methods, one of them with two rates, three seeds, and tuned
 baselines. Runs are kept and used again. The walk reads every number as `show`, `compare`, the report, CSV, JSON and
 Python tell it, and compares every two places. It exits with 1 if two of them differ.
+
+One file, since it is one walk, and each of its steps is short.
 """
 
 import argparse

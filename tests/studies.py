@@ -1,4 +1,7 @@
-"""Small true runs with all that can be found out about them, for tests of reports."""
+"""Small true runs with all that can be found out about them, for tests of reports.
+
+One file, since its runs share data, networks and what is found out about them.
+"""
 
 import math
 import sqlite3
@@ -310,8 +313,9 @@ class Held(Numbers):
 
 
 def held(folder: str, records: Sequence[Record], traffic: Sequence[Traffic] = ()) -> Numbers:
-    rounds = [*(each.round for each in records), *(each.round for each in traffic)]
-    made = Held(Path(folder), max(rounds, default=0))
+    evaluated = sorted({each.round for each in records})
+    until = max([*evaluated, *(each.round for each in traffic)], default=0)
+    made = Held(Path(folder), until, evaluated, [each for each in records if each.round == evaluated[-1]])
     connection = sqlite3.connect(":memory:")
     connection.create_function("root", 1, math.sqrt)
     connection.executescript(SCHEMA)

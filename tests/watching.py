@@ -80,7 +80,7 @@ def nothing_left() -> Iterator[None]:
     gc.collect()
     before, opened = set(children()), open_files()
     yield
-    assert wait_for(lambda: set(children()) <= before, 30)
+    assert wait_for(lambda: set(children()) <= before)
     assert open_files() == opened
 
 

@@ -251,6 +251,6 @@ def test_a_session_loads_everything_once(tmp_path: Path, count: Callable[[Any, s
     assert (len(sources), len(built)) == (1, 3), (
         "FedAvg is its own global model: local training and fine-tuning are beside it"
     )
-    assert len(opened) <= 30, (
+    assert len(opened) <= 19, (
         "three runs; the report asks the database for each of its sums, and for none of them twice"
     )

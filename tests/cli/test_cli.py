@@ -1,4 +1,7 @@
-"""The command line as a person and as a machine see it."""
+"""The command line as a person and as a machine see it.
+
+One file, since all commands are asked in the same way, about the same runs.
+"""
 
 import inspect
 import json
@@ -97,7 +100,7 @@ except SystemExit as ended:
     assert not ended.code
 assert "torch" not in sys.modules and "sklearn" not in sys.modules and "numpy" not in sys.modules
 """
-    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, timeout=300)
 
 
 def test_a_run_with_options(ask: Ask) -> None:
@@ -329,13 +332,13 @@ def test_demo(ask: Ask, monkeypatch: pytest.MonkeyPatch, own_folder: Path) -> No
     assert last.startswith("Try the models: ")
     told = shlex.split(last.removeprefix("Try the models: "))
     assert told[-2:] == ["serve", "mine"]
-    assert subprocess.run([*told, "--help"], capture_output=True, timeout=60).returncode == 0, "as it is told"
+    assert subprocess.run([*told, "--help"], capture_output=True, timeout=300).returncode == 0, "as it is told"
     again = ask("demo", "--rounds", "1", "-o", "mine")
     assert (again.out, "round" in again.err) == (answer.out, False), "nothing is run twice"
 
 
 def test_plain_lines_where_there_is_no_terminal() -> None:
-    done = subprocess.run([*COMMAND, "run", *SMALL], capture_output=True, text=True, env=ENVIRONMENT, timeout=60)
+    done = subprocess.run([*COMMAND, "run", *SMALL], capture_output=True, text=True, env=ENVIRONMENT, timeout=300)
     assert done.returncode == 0
     accuracy = r"test accuracy [\d.]+ ± [\d.]+ %\n"
     reached = f"round 1/1, {accuracy}"
@@ -374,7 +377,7 @@ def test_a_bar_on_a_terminal() -> None:
         os.close(writer)
         shown = read_all(reader)
         os.close(reader)
-        out, _ = running.communicate(timeout=30)
+        out, _ = running.communicate(timeout=300)
     assert running.returncode == 0
     assert "1/1" in shown
     assert "\x1b[" in shown
@@ -391,7 +394,7 @@ def test_interruption_ends_quietly() -> None:
         assert plan == "fedper on digits: 3 clients, 1,000,000 rounds, and 6,000,000 of baselines\n"
         assert first.startswith("run: round 1/")
         running.send_signal(signal.SIGINT)
-        out, err = running.communicate(timeout=30)
+        out, err = running.communicate(timeout=300)
     assert running.returncode == 130
     assert out == ""
     assert "Traceback" not in err

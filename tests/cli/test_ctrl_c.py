@@ -38,7 +38,7 @@ MODULE, FUNCTION = PROJECT["project"]["scripts"]["partita"].split(":")
 def ended(folder: Path, then: str, before: str = "default_int_handler") -> "subprocess.CompletedProcess[str]":
     (folder / "swallows.py").write_text(SWALLOWS)
     program = PROGRAM.format(before=before, then=then)
-    return subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, timeout=60)
+    return subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, timeout=300)
 
 
 def test_an_import_does_not_swallow_it(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_the_terminal_has_its_cursor_again(tmp_path: Path) -> None:
             cwd=tmp_path,
             env={**os.environ, "TERM": "xterm"},
             stderr=there,
-            timeout=60,
+            timeout=300,
         )
         text = os.read(here, 100_000).decode()
     finally:

@@ -28,7 +28,9 @@ main()
 
 
 def ended(ends: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([sys.executable, "-c", PROGRAM.format(ends=ends)], capture_output=True, text=True, timeout=60)
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(ends=ends)], capture_output=True, text=True, timeout=300
+    )
 
 
 @pytest.mark.parametrize(("ends", "code"), [("sys.exit(0)", 0), ("sys.exit(2)", 2), ("raise KeyboardInterrupt", 130)])
@@ -58,7 +60,7 @@ def test_output_that_cannot_be_written_is_an_error() -> None:
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
-            timeout=60,
+            timeout=300,
             env=environment,
         )
     assert command.returncode == 120

@@ -35,7 +35,7 @@ def test_alone_it_is_quick() -> None:
         "import sys\nfrom partita.cli.main import main\nsys.argv = ['partita']\n"
         "try: main()\nexcept SystemExit: assert not {'torch', 'numpy'} & set(sys.modules)"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60, capture_output=True)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=300, capture_output=True)
 
 
 def test_an_unknown_command_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,7 +78,9 @@ def test_the_shell_completes_names(words: str, expected: str) -> None:
         "COMP_CWORD": str(len(line.split()) - 1),
     }
     program = "import sys; sys.argv = ['partita']; from partita.cli.main import app; app(prog_name='partita')"
-    found = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60)
+    found = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=300
+    )
     assert found.stdout.split() == expected.split(), found.stderr
 
 
@@ -141,7 +143,7 @@ def test_a_run_that_is_worked_on_says_so(told: Told) -> None:
     assert "running" not in told("show", "run")
     with lock(Path("run")):
         program = "from partita.cli.main import main; import sys; sys.argv = ['partita', 'show', 'run']; main()"
-        shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60).stdout
+        shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300).stdout
     assert "It is running: another process works on run now.\n" in shown
 
 
@@ -162,7 +164,7 @@ def test_something_is_shown_at_once() -> None:
             if not part:
                 break
             seen += part
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=300) == 0
     os.close(leader)
     text = seen.decode(errors="replace")
     assert text.index("Reading the data and building the network") < text.index("starting")

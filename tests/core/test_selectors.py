@@ -1,4 +1,7 @@
-"""Selectors: which names they choose, how they combine, and what they say when they choose nothing."""
+"""Selectors: which names they choose, how they combine, and what they say when they choose nothing.
+
+One file, since all selectors choose among the names of the same networks.
+"""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,7 @@
-"""Own data with clients: five forms that make the same federation, and what is refused, with the client in the line."""
+"""Own data with clients: five forms that make the same federation, and what is refused, with the client in the line.
+
+One file, since all five forms hold the same data and are refused for the same faults.
+"""
 
 import inspect
 import sys

@@ -1,4 +1,7 @@
-"""Downloads from a server on this machine: whole, resumed, damaged, missing and unreachable."""
+"""Downloads from a server on this machine: whole, resumed, damaged, missing and unreachable.
+
+One file, since everything is fetched from one server, which can do all that goes wrong.
+"""
 
 import gzip
 import hashlib

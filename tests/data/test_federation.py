@@ -1,4 +1,7 @@
-"""Roles are disjoint, divisions can be written down and rebuilt, newcomers never train, and clients may differ."""
+"""Roles are disjoint, divisions can be written down and rebuilt, newcomers never train, and clients may differ.
+
+One file, since roles, divisions and newcomers are seen in the same federations.
+"""
 
 import json
 from collections import Counter
@@ -306,7 +309,7 @@ def test_processes_share_the_data_without_a_copy() -> None:
     federation = federate(toy(4000, tested=False), iid(clients=200))
     child = torch.multiprocessing.get_context("spawn").Process(target=change_first_value, args=(federation,))
     child.start()
-    child.join(60)
+    child.join(300)
     assert child.exitcode == 0
     assert torch.equal(federation.samples.stored[0], torch.full((3,), 99.0))
 

@@ -1,4 +1,7 @@
-"""Data from elsewhere: arrays in files, a folder for each client, torch datasets, and what other libraries wrote."""
+"""Data from elsewhere: arrays in files, a folder for each client, torch datasets, and what other libraries wrote.
+
+One file, since each format takes a few lines, and all must make the same federation.
+"""
 
 import io
 import json

@@ -1,4 +1,7 @@
-"""Data sources with a name: each official format, written here byte by byte, and what is said of damaged files."""
+"""Data sources with a name: each official format, written here byte by byte, and what is said of damaged files.
+
+One file, since each format takes a few lines, and the last tests go over all of them.
+"""
 
 import gzip
 import io

@@ -43,7 +43,7 @@ raise SystemExit(warm.run_warm("stays", sys.argv[1:]))
 def test_what_a_command_starts_is_a_fork(tmp_path: Path) -> None:
     place = tmp_path / "told"
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(place), "end"], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", PROGRAM, str(place), "end"], capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 3, done.stderr
     process, parent, *words = place.read_text().split(" ", 2)
@@ -87,7 +87,7 @@ def test_sigterm_is_passed_on_and_no_failure(tmp_path: Path) -> None:
         try:
             assert wait_for(place.exists)
             os.kill(process.pid, signal.SIGTERM)
-            assert process.wait(30) == -signal.SIGINT
+            assert process.wait(300) == -signal.SIGINT
         finally:
             process.kill()
     assert wait_for(lambda: not alive(int(Path(f"{place}.main").read_text())))
@@ -100,7 +100,7 @@ def interrupted():
     raise KeyboardInterrupt
 _be(interrupted, ["starts"])
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stderr) == (130, "")
 
 

@@ -1,4 +1,7 @@
-"""Random networks, phases and clients, with everything that a shortcut could overlook."""
+"""Random networks, phases and clients, with everything that a shortcut could overlook.
+
+One file, since layers, networks, phases and clients are drawn from one source of random choices.
+"""
 
 import random
 from collections.abc import Callable, Sequence

@@ -1,4 +1,7 @@
-"""What comes before trained layers is computed once, where that is exact, and nowhere else."""
+"""What comes before trained layers is computed once, where that is exact, and nowhere else.
+
+One file, since where a prefix is used and where it is not is one subject, on the same networks.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

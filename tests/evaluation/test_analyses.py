@@ -1,4 +1,7 @@
-"""The evaluations of the papers, by hand on networks of a few numbers."""
+"""The evaluations of the papers, by hand on networks of a few numbers.
+
+One file, since all analyses are tried on the same networks of a few numbers.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,7 @@
-"""Is one method better than another? Numbers by hand, laws of differences, intervals and corrected p-values."""
+"""Is one method better than another? Numbers by hand, laws of differences, intervals and corrected p-values.
+
+One file, since differences, intervals and tests are worked out on the same seeds and clients.
+"""
 
 import csv
 import io

@@ -1,4 +1,7 @@
-"""A fingerprint is the same for objects made alike, in any process, and another after any change of code or values."""
+"""A fingerprint is the same for objects made alike, in any process, and another after any change of code or values.
+
+One file, since it is one table of changes and the ways to try it.
+"""
 
 import json
 import linecache

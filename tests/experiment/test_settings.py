@@ -1,4 +1,7 @@
-"""Settings become values by the signature of what they are for, or errors that say what was meant."""
+"""Settings become values by the signature of what they are for, or errors that say what was meant.
+
+One file, since all errors are about the arguments of one example.
+"""
 
 from dataclasses import dataclass
 from typing import Any, Literal

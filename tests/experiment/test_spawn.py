@@ -26,7 +26,7 @@ def test_a_plain_script(tmp_path: Path, how: str) -> None:
     """Without a guard: whoever imported it would run it again."""
     with script(tmp_path, EXAMPLE, how=how) as process:
         assert output(process) == "20\n0\n"
-        assert wait_for(lambda: not marked(tmp_path), 30)
+        assert wait_for(lambda: not marked(tmp_path))
 
 
 OWN = """

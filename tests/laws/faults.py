@@ -1,6 +1,8 @@
 """Do the tests notice? Put one fault at a time into a copy of the engine, and see which test falls.
 
 python tests/laws/faults.py prints a table. It fails if a fault survives, or if the tests fall without one.
+
+One file, since most of it is one table.
 """
 
 import os

@@ -17,10 +17,15 @@ from partita.algorithms.finetune import finetune
 from partita.algorithms.flayer import flayer
 from partita.algorithms.pfedme import pfedme
 from partita.algorithms.server_update import server_update
-from partita.core.algorithm import Algorithm
+from partita.core.algorithm import Algorithm, enter
+from partita.core.batching import Batching
+from partita.core.client import Client
 from partita.core.optimizers import SGD, Optimizer, adagrad, adam, yogi
 from partita.core.phases import Phase, Stage
 from partita.core.selectors import BODY, INPUT, NETWORK
+from partita.data.federation import Federation
+from partita.experiment.result import Result
+from partita.randomness import Moment
 from partita.servers.averaging import averaging
 
 SERVER_OPTIMIZERS: dict[str, Optimizer] = {
@@ -66,3 +71,25 @@ def brief(algorithm: Algorithm) -> Algorithm:
 
 
 ALGORITHMS = {name: brief(algorithm) for name, algorithm in AS_MADE.items()}
+
+
+def clients_after(
+    result: Result, algorithm: Algorithm, data: Federation, moment: Moment, batching: Batching
+) -> list[Client]:
+    """All clients at the start of the round after a result."""
+    return [
+        enter(
+            algorithm,
+            Client(
+                number,
+                result.task,
+                data[number].train,
+                data[number].validation,
+                moment,
+                batching,
+                own=result.own.get(number, {}),
+                received=algorithm.server.download(result.state, number, moment),
+            ),
+        )
+        for number in range(len(data))
+    ]

@@ -2,6 +2,8 @@
 
 Data, batches, participants and random draws are those of `readings.py` and the package; the arithmetic shares nothing
 with it. Where a paper leaves a choice open, the loop holds the reading that `docs/algorithms.md` names.
+
+One file, since the loops are made of the same small steps.
 """
 
 import math

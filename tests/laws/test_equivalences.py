@@ -1,4 +1,7 @@
-"""Methods that must coincide at special settings, with the same seed, the same batches and plain SGD."""
+"""Methods that must coincide at special settings, with the same seed, the same batches and plain SGD.
+
+One file, since every test compares two methods by the same few assertions.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

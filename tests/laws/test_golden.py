@@ -1,4 +1,7 @@
-"""Facts worked out by hand, mostly on F(w) = (w - a)^2 / 2, whose gradient is w - a."""
+"""Facts worked out by hand, mostly on F(w) = (w - a)^2 / 2, whose gradient is w - a.
+
+One file, since all numbers are worked out on the same tiny networks.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Mapping

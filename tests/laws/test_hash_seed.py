@@ -12,11 +12,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from laws.methods import ALGORITHMS
+from laws.methods import ALGORITHMS, clients_after
 from partita.algorithms.apple import apple
-from partita.core.algorithm import Algorithm, client_round, enter, personalize
+from partita.core.algorithm import Algorithm, client_round, personalize
 from partita.core.batching import Batching
-from partita.core.client import Client
 from partita.core.optimizers import SGD
 from partita.core.samples import Samples
 from partita.engine.reference import run_phase
@@ -72,22 +71,7 @@ def left_by(algorithm: Algorithm) -> Iterator[tuple[str, Mapping[str, Tensor]]]:
     )
     yield from ((f"own {client}", own) for client, own in result.own.items())
     moment = Moment(2, 3)
-    clients = [
-        enter(
-            algorithm,
-            Client(
-                number,
-                result.task,
-                DATA[number].train,
-                DATA[number].validation,
-                moment,
-                Batching(3),
-                own=result.own.get(number, {}),
-                received=algorithm.server.download(result.state, number, moment),
-            ),
-        )
-        for number in range(len(DATA))
-    ]
+    clients = clients_after(result, algorithm, DATA, moment, Batching(3))
     for client, trained in zip(clients, client_round(algorithm, clients, run_phase), strict=True):
         yield f"received {client.id}", client.received
         yield f"kept {client.id}", trained.own

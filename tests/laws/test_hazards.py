@@ -1,4 +1,7 @@
-"""Mistakes found in published code, one test each (numbers H1 to H16 of the specification, section 10)."""
+"""Mistakes found in published code, one test each (numbers H1 to H16 of the specification, section 10).
+
+One file, since it follows one list.
+"""
 
 import random
 from collections.abc import Iterable

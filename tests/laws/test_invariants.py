@@ -1,4 +1,7 @@
-"""What must hold in every round: what never changes, never travels, or always sums to one."""
+"""What must hold in every round: what never changes, never travels, or always sums to one.
+
+One file, since all invariants are read off the same recorded rounds.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

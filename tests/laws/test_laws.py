@@ -1,4 +1,7 @@
-"""Laws that every method obeys, whatever it computes: found by discovery, so that a new method is held to them too."""
+"""Laws that every method obeys, whatever it computes: found by discovery, so that a new method is held to them too.
+
+One file, since all laws look at the same clients in the middle of the same runs.
+"""
 
 import importlib
 import inspect
@@ -10,14 +13,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from laws.methods import ALGORITHMS, AS_MADE, SERVER_OPTIMIZERS
+from laws.methods import ALGORITHMS, AS_MADE, SERVER_OPTIMIZERS, clients_after
 from partita import registry
 from partita.core.algorithm import (
     Algorithm,
     Trained,
     begin,
     client_round,
-    enter,
     initial_state,
     kept_names,
     personalize,
@@ -73,22 +75,7 @@ def two_rounds(name: str) -> Result:
 def clients_midway(name: str) -> list[Client]:
     """All clients before the third round: with a state of their own if they took part before."""
     result, algorithm = two_rounds(name), ALGORITHMS[name]
-    return [
-        enter(
-            algorithm,
-            Client(
-                number,
-                result.task,
-                DATA[number].train,
-                DATA[number].validation,
-                MIDWAY,
-                BATCHING,
-                own=result.own.get(number, {}),
-                received=algorithm.server.download(result.state, number, MIDWAY),
-            ),
-        )
-        for number in range(len(DATA))
-    ]
+    return clients_after(result, algorithm, DATA, MIDWAY, BATCHING)
 
 
 def server_midway(name: str) -> Client:

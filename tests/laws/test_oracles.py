@@ -1,6 +1,8 @@
 """Methods written down once more in plain torch: modules, `backward()`, `torch.optim` and state dicts.
 
 Only the raw data, the order of batches and who takes part come from the engine; the arithmetic shares nothing with it.
+
+One file, since all methods are compared in one small world, whose clients, batches and weights stand at the top.
 """
 
 import math

@@ -1,4 +1,7 @@
-"""Adapters put into any module: where they are, what they change, and what they leave as it was."""
+"""Adapters put into any module: where they are, what they change, and what they leave as it was.
+
+One file, since all adapters are put into the same modules.
+"""
 
 import doctest
 import io

@@ -1,6 +1,8 @@
 """The reference networks: sizes as published, parts as declared, and what each computes.
 
 Sizes are counted on the meta device, where a network has shapes but no numbers, so that large ones cost nothing.
+
+One file, since all networks are held to the same tables.
 """
 
 import inspect

@@ -150,7 +150,7 @@ def test_who_imports_what(library: str, users: set[str]) -> None:
 
 def test_importing_the_package_does_not_import_torch() -> None:
     program = "import sys, partita; assert not {'torch', 'numpy', 'rich', 'typer'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=300)
 
 
 def test_the_public_names() -> None:

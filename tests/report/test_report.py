@@ -1,4 +1,7 @@
-"""The report: one file that needs nothing else, with true numbers, harmless and readable in a real browser."""
+"""The report: one file that needs nothing else, with true numbers, harmless and readable in a real browser.
+
+One file, since all parts are read from the reports of the same runs.
+"""
 
 import math
 import re

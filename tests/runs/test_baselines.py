@@ -1,4 +1,7 @@
-"""Baselines beside every result: made once, used again, and gains over them client by client."""
+"""Baselines beside every result: made once, used again, and gains over them client by client.
+
+One file, since all baselines stand beside the same few runs.
+"""
 
 import json
 import signal

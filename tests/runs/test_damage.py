@@ -1,4 +1,7 @@
-"""What goes wrong with a stored run is said in words: damage, other formats, other data, no room and no permission."""
+"""What goes wrong with a stored run is said in words: damage, other formats, other data, no room and no permission.
+
+One file, since all damage is done to the same stored run.
+"""
 
 import errno
 import json

@@ -1,10 +1,12 @@
-"""The lock of a run: one holder at a time, whoever was forked from it, and none after it was killed."""
+"""A new database, made as a whole; and the lock of a run: one holder, and none after it was killed."""
 
 import multiprocessing
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,8 @@ import pytest
 
 from partita.errors import PartitaError
 from partita.runs import database
-from partita.runs.database import BusyError, lock
+from partita.runs.database import DATABASE, UNFINISHED, BusyError, lock, new_database
+from partita.runs.schema import SCHEMA
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
 
@@ -34,6 +37,46 @@ def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(PartitaError, match=rf"Cannot write to {tmp_path / 'file'}: Not a directory\."):
         lock(tmp_path / "file")
+
+
+def test_a_new_database_waits_for_the_disk_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When it is complete, and before it is there."""
+    told: list[str] = []
+
+    class Traced(sqlite3.Connection):
+        def __init__(self, *given: Any, **more: Any) -> None:
+            super().__init__(*given, **more)
+            self.set_trace_callback(lambda statement: told.append(statement.strip("; ")))
+
+    def place(made: Path, folder: Path) -> None:
+        told.append("in place")
+        os.rename(made, folder)
+
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Traced))
+    monkeypatch.setattr(os, "fsync", lambda _: told.append("on the disk"))
+    monkeypatch.setattr(os, "replace", place)
+    with new_database(tmp_path, SCHEMA) as connection:
+        connection.execute("INSERT INTO record VALUES ('key', 'value', 'checksum')")
+    assert told[:3] == ["PRAGMA journal_mode = MEMORY", "PRAGMA synchronous = OFF", "BEGIN"]
+    assert told[-5:] == [
+        "INSERT INTO record VALUES ('key', 'value', 'checksum')",
+        "COMMIT",
+        "PRAGMA journal_mode = WAL",
+        "on the disk",
+        "in place",
+    ]
+    assert (told.count("COMMIT"), told.count("BEGIN")) == (1, 1)
+    assert [path.name for path in tmp_path.iterdir()] == [DATABASE]
+
+
+def test_a_new_database_that_fails_is_not_there(tmp_path: Path) -> None:
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError), new_database(tmp_path, SCHEMA):
+            _ = 1 / 0
+        assert [path.name for path in tmp_path.iterdir()] == [UNFINISHED]
+    with new_database(tmp_path, SCHEMA):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == [DATABASE]
 
 
 def close_inherited(held: Any) -> None:

@@ -1,4 +1,7 @@
-"""A folder of runs: means over seeds, every run shown or named with a reason, and unlike runs marked or refused."""
+"""A folder of runs: means over seeds, every run shown or named with a reason, and unlike runs marked or refused.
+
+One file, since all commands are given the same folder of runs.
+"""
 
 import csv
 import json

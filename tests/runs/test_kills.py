@@ -54,7 +54,7 @@ def test_a_kill_at_any_moment(tmp_path: Path, uninterrupted: tuple[str, float], 
         for delay in (seconds * (fifth + draw.random()) / 6, seconds * draw.random(), 60):
             made = FORK.Event()
             process = child(begin_or_go_on, folder, made)
-            assert made.wait(60)
+            assert made.wait(300)
             process.join(delay)
             process.kill()
             process.join()

@@ -1,4 +1,7 @@
-"""Runs: everything is kept, nothing is lost, and a run that was stopped goes on to the same bits."""
+"""Runs: everything is kept, nothing is lost, and a run that was stopped goes on to the same bits.
+
+One file, since all interruptions are of the same runs, whose uninterrupted bits are made once.
+"""
 
 import json
 import sqlite3

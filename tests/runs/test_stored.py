@@ -1,8 +1,9 @@
 """Clients are made again from a stored run as they were, and what is found out about them is kept in it."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from partita.runs.store import Store
 from partita.runs.stored import read_run
 from runs import kept
 from runs.kept import METHODS, OWN_LABELS, REGRESSION, SETTINGS, simulated, start
+from studies import write_run
 
 SHORT: dict[str, Any] = {**SETTINGS, "rounds": 3}
 MORE: dict[str, dict[str, Any]] = {
@@ -243,3 +245,21 @@ def test_a_tuned_model_is_made_when_it_is_asked_for(tmp_path: Path) -> None:
         tuned = replace(stored[0], algorithm=finetune(on=stored.algorithm))
     assert "used" not in vars(tuned)
     assert not torch.equal(tuned.used["head.weight"], tuned.before["head.weight"])
+
+
+def test_what_is_shown_of_the_last_round_opens_a_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Opening costs as much as all that is then read of a small run, and a folder may hold many."""
+    folder = write_run(tmp_path / "run", {1: [0.25, 0.5], 3: [0.5, 0.75]})
+    places: list[Path] = []
+
+    def noted(real: Callable[..., Store], place: Path, **more: bool) -> Store:
+        places.append(place)
+        return real(place, **more)
+
+    monkeypatch.setattr(Store, "connected", partial(noted, Store.connected))
+    run = read_run(folder)
+    assert (run.evaluated, run.last, run.scores()) == ([1, 3], 3, {0: 0.5, 1: 0.75})
+    assert run.summaries()["before_local"].macro == run.summaries(3)["before_local"].macro == 0.625
+    assert places == [folder]
+    assert run.summaries(1)["before_local"].macro == 0.375
+    assert places == [folder, folder]

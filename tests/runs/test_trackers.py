@@ -1,4 +1,7 @@
-"""Trackers: told every round once, continued after a stop, and never the end of a run."""
+"""Trackers: told every round once, continued after a stop, and never the end of a run.
+
+One file, since all trackers hear of the same run.
+"""
 
 import os
 import sys

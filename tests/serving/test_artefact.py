@@ -1,4 +1,7 @@
-"""Exported models: whole or not there, undamaged or refused, and the same without the run."""
+"""Exported models: whole or not there, undamaged or refused, and the same without the run.
+
+One file, since all damage is done to the same exported folder.
+"""
 
 import json
 import os

@@ -46,7 +46,7 @@ def serving(*arguments: str, ended: list[int] | None = None) -> Iterator[str]:
         yield found[1]
     finally:
         process.terminate()
-        rest = process.communicate(timeout=60)[1]
+        rest = process.communicate(timeout=300)[1]
         if ended is not None:
             ended.append(process.returncode)
             assert "Stopped." in rest, rest

@@ -1,4 +1,7 @@
-"""What the server answers: to good requests, to bad ones, and to those that are not allowed."""
+"""What the server answers: to good requests, to bad ones, and to those that are not allowed.
+
+One file, since all requests are sent to one server of one run.
+"""
 
 import json
 import shutil

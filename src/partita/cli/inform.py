@@ -13,7 +13,7 @@ from ..formatting import MINUS, amount
 from ..report import REPORT
 from . import terminal
 from .again import serve_command
-from .options import AsJson, Overrides, completing, interruptible, use_one_thread
+from .options import AsJson, Overrides, completing, interruptible, naming, use_one_thread
 from .report import try_report
 from .results import print_comparison
 
@@ -57,16 +57,7 @@ def describe(
         ),
     ],
     overrides: Overrides = None,
-    model: Annotated[
-        str,
-        typer.Option(
-            "--model",
-            "-m",
-            metavar="NAME",
-            help="The network; see: partita list models",
-            autocompletion=completing("models"),
-        ),
-    ] = "cnn4",
+    model: Annotated[str, naming("models", "--model", "-m", what="The network.")] = "cnn4",
     shape: Annotated[str, typer.Option(metavar="SIZES", help="The shape of one input, without the batch.")] = "3,32,32",
     classes: Annotated[int, typer.Option(help="The number of classes.")] = 10,
     options: Annotated[bool, typer.Option("--options", help="Show only the options, without a network.")] = False,

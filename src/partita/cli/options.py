@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -82,6 +82,13 @@ def completing(kind: "Kind") -> Callable[[str], list[str]]:
         return [name for name in names(kind) if name.startswith(incomplete)]
 
     return complete
+
+
+def naming(kind: "Kind", *flags: str, what: str) -> Any:
+    """An option that names one of a kind."""
+    return typer.Option(
+        *flags, metavar="NAME", help=f"{what} See: partita list {kind}", autocompletion=completing(kind)
+    )
 
 
 def file_and_changes(experiment: str | None, overrides: list[str] | None) -> tuple[Path | None, list[str]]:

@@ -23,10 +23,10 @@ from .options import (
     Overrides,
     Trust,
     Workers,
-    completing,
     executor_text,
     file_and_changes,
     loading,
+    naming,
 )
 from .progress import report_on, shown
 from .results import print_runs
@@ -59,34 +59,13 @@ def run(
     experiment: ExperimentFile = None,
     overrides: Overrides = None,
     algorithm: Annotated[
-        str | None,
-        typer.Option(
-            "--algorithm",
-            "-a",
-            metavar="NAME",
-            help="The method; by default the file's, or fedper. See: partita list algorithms",
-            autocompletion=completing("algorithms"),
-        ),
+        str | None, naming("algorithms", "--algorithm", "-a", what="The method; by default the file's, or fedper.")
     ] = None,
     model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            "-m",
-            metavar="NAME",
-            help="The network; by default the file's, or mlp. See: partita list models",
-            autocompletion=completing("models"),
-        ),
+        str | None, naming("models", "--model", "-m", what="The network; by default the file's, or mlp.")
     ] = None,
     data: Annotated[
-        str | None,
-        typer.Option(
-            "--data",
-            "-d",
-            metavar="NAME",
-            help="The data; by default the file's, or digits. See: partita list data",
-            autocompletion=completing("data"),
-        ),
+        str | None, naming("data", "--data", "-d", what="The data; by default the file's, or digits.")
     ] = None,
     rounds: Annotated[
         int | None, typer.Option("--rounds", "-r", help="The number of rounds; by default the file's, or 20.")

@@ -9,7 +9,7 @@ import typer
 
 from ..errors import PartitaError
 from . import terminal
-from .options import AsJson, completing
+from .options import AsJson, naming
 
 FIRST = """\
 Partita {version}: personalized federated learning on PyTorch.
@@ -30,48 +30,13 @@ def first_steps(version: str) -> None:
 
 def new(
     file: Annotated[Path, typer.Argument(metavar="[FILE.toml]", help="The file to write.")] = Path("experiment.toml"),
-    algorithm: Annotated[
-        str,
-        typer.Option(
-            "--algorithm",
-            "-a",
-            metavar="NAME",
-            help="The method; see: partita list algorithms",
-            autocompletion=completing("algorithms"),
-        ),
-    ] = "fedper",
-    model: Annotated[
-        str,
-        typer.Option(
-            "--model",
-            "-m",
-            metavar="NAME",
-            help="The network; see: partita list models",
-            autocompletion=completing("models"),
-        ),
-    ] = "mlp",
-    data: Annotated[
-        str,
-        typer.Option(
-            "--data", "-d", metavar="NAME", help="The data; see: partita list data", autocompletion=completing("data")
-        ),
-    ] = "digits",
+    algorithm: Annotated[str, naming("algorithms", "--algorithm", "-a", what="The method.")] = "fedper",
+    model: Annotated[str, naming("models", "--model", "-m", what="The network.")] = "mlp",
+    data: Annotated[str, naming("data", "--data", "-d", what="The data.")] = "digits",
     split: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="The division among clients; by default that of the data. See: partita list splits",
-            autocompletion=completing("splits"),
-        ),
+        str | None, naming("splits", what="The division among clients; by default that of the data.")
     ] = None,
-    server: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="The aggregation; by default that of the method. See: partita list servers",
-            autocompletion=completing("servers"),
-        ),
-    ] = None,
+    server: Annotated[str | None, naming("servers", what="The aggregation; by default that of the method.")] = None,
 ) -> None:
     """Write an experiment file for a method, a network and data, in which every setting is explained.
 

@@ -25,11 +25,16 @@ class Batching:
     def __post_init__(self) -> None:
         check_fields(self)
 
-    def bounds(self, samples: int, batch_norm: bool) -> list[tuple[int, int]]:
-        """Where batches begin and end. Batch norm cannot train on one sample: such a last batch is dropped."""
+    def count(self, samples: int, batch_norm: bool) -> int:
+        """The number of batches. Batch norm cannot train on one sample: such a last batch is dropped."""
         smallest = self.size if self.drop_last else 2 if batch_norm else 1
-        cuts = [(begin, min(begin + self.size, samples)) for begin in range(0, samples, self.size)]
-        return [(begin, end) for begin, end in cuts if end - begin >= smallest]
+        whole, rest = divmod(samples, self.size)
+        return (whole if self.size >= smallest else 0) + (rest >= smallest)
+
+    def bounds(self, samples: int, batch_norm: bool) -> list[tuple[int, int]]:
+        """Where batches begin and end."""
+        begins = range(0, self.count(samples, batch_norm) * self.size, self.size)
+        return [(begin, min(begin + self.size, samples)) for begin in begins]
 
     def epoch(self, samples: Samples, batch_norm: bool, seed: int, purpose: str, *key: int) -> Iterator[Samples]:
         """One pass over the samples. Order and augmentation depend on the seed and the key alone."""

@@ -58,7 +58,7 @@ class Client:
         return self.task.network.has_batch_norm, moment.seed, self.purpose, moment.round, self.id, epoch
 
     def batches_per_epoch(self, samples: int) -> int:
-        return len(self.batching.bounds(samples, self.task.network.has_batch_norm))
+        return self.batching.count(samples, self.task.network.has_batch_norm)
 
     @property
     def held_out(self) -> Samples:

@@ -123,13 +123,18 @@ class Samples:
 
         They are made ready once, with images in this layout, unless augmentation comes first or they are too many.
         """
-        stored, targets = (each.clone().to(device) for each in (self.stored, self.targets))
+        stored, targets = (each.to(device) for each in self._copied())
         once = self.fixed and stored.numel() <= READY
         return Samples(stored, targets, preparation=self._preparation.on(device), layout=layout if once else None)
 
     def in_own_storage(self) -> "Samples":
         """The same samples as they are stored, without those that were not selected."""
-        return Samples(self.stored.clone(), self.targets.clone(), preparation=self._preparation)
+        return Samples(*self._copied(), preparation=self._preparation)
+
+    def _copied(self) -> tuple[Tensor, Tensor]:
+        """Inputs as they are stored, and targets, in memory of their own."""
+        # Selected inputs are a copy already.
+        return self._inputs.clone() if self._indices is None else self.stored, self.targets.clone()
 
     @cached_property
     def _ready(self) -> "Samples":

@@ -112,11 +112,37 @@ def pool(
         values = values.to(torch.get_default_dtype())
     elif values.dtype != torch.uint8:
         values = values.to(torch.int64)
+    return pool_of(
+        name,
+        values,
+        targets,
+        kind,
+        classes=classes,
+        clients=clients,
+        official_test=official_test,
+        facts=facts,
+        rows_identify=rows_identify,
+    )
+
+
+def pool_of(
+    name: str,
+    inputs: Tensor | Texts,
+    targets: Array,
+    kind: Problem,
+    *,
+    classes: int | None,
+    clients: Array | None,
+    official_test: Array | None,
+    facts: Mapping[str, int] | None = None,
+    rows_identify: bool = True,
+) -> Pool:
+    """The pool of inputs that are read already."""
     labels, count, class_names = read_targets(name, targets, kind, classes)
     owners, names = number_clients(clients, name)
     return Pool(
         name,
-        values,
+        inputs,
         labels,
         count,
         kind=kind,

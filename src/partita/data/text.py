@@ -22,8 +22,7 @@ from torch import Tensor
 from ..core.objectives import BEGIN, END, PAD, SPECIAL, UNKNOWN, Problem
 from ..errors import PartitaError
 from .download import cache_folder
-from .pool import Array, Pool, Texts, number_clients
-from .targets import read_targets
+from .pool import Array, Pool, Texts, pool_of
 
 TOKENIZER = 2
 """Increased whenever words_of or tokenize change, so that older files in the cache are not used."""
@@ -179,16 +178,5 @@ def text_pool(
     """A pool of texts, by words or by characters; without targets the next word is to be predicted."""
     if targets is None:
         kind, targets = "next_word", np.zeros(len(texts), dtype=np.int64)
-    labels, count, class_names = read_targets(name, targets, kind, classes)
-    owners, names = number_clients(clients, name)
-    return Pool(
-        name,
-        tokenize_once(texts, characters=characters),
-        labels,
-        count,
-        kind=kind,
-        clients=owners,
-        client_names=names,
-        official_test=None if official_test is None else torch.from_numpy(official_test.astype(bool)),
-        class_names=class_names,
-    )
+    tokenized = tokenize_once(texts, characters=characters)
+    return pool_of(name, tokenized, targets, kind, classes=classes, clients=clients, official_test=official_test)

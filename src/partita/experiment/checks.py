@@ -132,7 +132,7 @@ def check_evaluation(data: Federation, task: Task, batch: int) -> None:
 
 
 def _batches(samples: int, batching: Batching, task: Task) -> int:
-    return len(batching.bounds(samples, task.network.has_batch_norm))
+    return batching.count(samples, task.network.has_batch_norm)
 
 
 def _clients(data: Federation, clients: Sequence[int]) -> str:

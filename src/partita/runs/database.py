@@ -5,7 +5,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import IO
 from urllib.parse import quote
@@ -16,6 +16,7 @@ from safetensors import SafetensorError
 from ..errors import PartitaError
 
 DATABASE = "run.sqlite"
+UNFINISHED = "new.sqlite"
 PATIENCE = 1.0
 """Seconds to wait for a lock."""
 
@@ -44,6 +45,24 @@ def connect_to(path: Path, *, write: bool) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+@contextmanager
+def new_database(folder: Path, schema: str) -> Iterator[sqlite3.Connection]:
+    """Make a database and fill it inside the context. It then exists as a whole, on the disk, or not at all."""
+    for rest in folder.glob(f"{UNFINISHED}*"):
+        rest.unlink()
+    path = folder / UNFINISHED
+    with explained(folder):
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            # Nothing waits for the disk until the file is complete: a file that is not is made again.
+            connection.executescript(f"PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF; BEGIN; {schema}")
+            yield connection
+            connection.execute("COMMIT")
+            connection.execute("PRAGMA journal_mode = WAL")
+        with path.open("rb+") as file:
+            os.fsync(file.fileno())
+    os.replace(path, folder / DATABASE)
 
 
 def _with_functions(connection: sqlite3.Connection) -> sqlite3.Connection:
@@ -113,10 +132,3 @@ def explained(folder: Path) -> Iterator[None]:
 
 def _damaged(folder: Path, problem: Exception) -> PartitaError:
     return PartitaError(f"The run in {folder} is damaged: {problem}. Restore {DATABASE} from a copy.")
-
-
-def need_whole_file(connection: sqlite3.Connection) -> None:
-    """Move everything from the log into the file, because renaming the file does not rename its log."""
-    busy, left, moved = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    if busy or left != moved:
-        raise sqlite3.OperationalError("the new database could not be completed")

@@ -27,6 +27,7 @@ WITH RECURSIVE evaluated (round) AS (
 SELECT round FROM evaluated WHERE round <= ?
 """
 """From one round to the next by the index, past all rows of a round."""
+OF_ROUND = f"SELECT {columns_of('metrics')} FROM metrics WHERE stage = 'run' AND round = ? ORDER BY rowid"
 
 
 @dataclass(frozen=True)
@@ -35,19 +36,26 @@ class Numbers:
 
     folder: Path
     until: int
+    evaluated: list[int]
+    """The rounds that have metrics."""
+    at_last: list[Record]
+    """The metrics of the last of them: nearly all that is shown of a run needs them."""
+
+    @classmethod
+    def of(cls, store: Store, until: int) -> "Numbers":
+        evaluated = [round for (round,) in store.select(NEXT_ROUNDS, until)]
+        at_last = [Record(*row) for row in store.select(OF_ROUND, evaluated[-1])] if evaluated else []
+        return cls(store.folder, until, evaluated, at_last)
 
     def rows(self, query: str, *values: object) -> Iterator[Any]:
         with Store.connected(self.folder) as store:
             yield from store.stream(query, *values)
 
-    def evaluated(self) -> list[int]:
-        """The rounds that have metrics."""
-        return [round for (round,) in self.rows(NEXT_ROUNDS, self.until)]
-
     def at(self, round: int) -> list[Record]:
         """The metrics of one round."""
-        query = f"SELECT {columns_of('metrics')} FROM metrics WHERE stage = 'run' AND round = ? ORDER BY rowid"
-        return [Record(*row) for row in self.rows(query, round)]
+        if self.evaluated and round == self.evaluated[-1]:
+            return self.at_last
+        return [Record(*row) for row in self.rows(OF_ROUND, round)]
 
     def records(self) -> Iterator[Record]:
         """All metrics, one at a time, in the order of rounds."""

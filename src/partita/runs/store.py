@@ -1,10 +1,9 @@
 """Where is a run stored? In a SQLite database; a commit is one transaction."""
 
 import json
-import os
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from operator import attrgetter
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ from ..experiment.traffic import Traffic
 from ..parsing import parse_json
 from .blobs import checked, checksum, checksum_of_rows, compressed, decompressed, joined, pack, parts_of, unpack
 from .commit import Commit
-from .database import DATABASE, connect, connect_to, explained, lock, need_whole_file
+from .database import DATABASE, connect, explained, lock, new_database
 from .folders import need_new
 from .record import FORMAT, RunRecord
 from .schema import NUMBERS, PROGRAMS, SCHEMA, columns_of, need_plain_tables
@@ -25,7 +24,6 @@ from .schema import NUMBERS, PROGRAMS, SCHEMA, columns_of, need_plain_tables
 if TYPE_CHECKING:
     from ..tensors import Tensors
 
-UNFINISHED = "new.sqlite"
 SERVER = -1
 """The client number under which the server's state is stored."""
 ANALYSED = "analyses"
@@ -55,24 +53,14 @@ class Store:
             raise PartitaError(f"Cannot make the run's folder {folder}: {problem.strerror}.") from problem
         found = analyses or {}
         values = {"format": FORMAT, ANALYSED: sorted(found), **record.as_dict()}
-        divisions = [] if manifest is None else [compressed(json.dumps(manifest))]
+        divisions = [] if manifest is None else [(blob := compressed(json.dumps(manifest)), checksum(blob))]
         held = lock(folder)
         try:
             need_new(folder)
-            # Created under another name, so that a run exists completely or not at all.
-            for rest in folder.glob(f"{UNFINISHED}*"):
-                rest.unlink()
-            with explained(folder), closing(connect_to(folder / UNFINISHED, write=True)) as connection:
-                connection.executescript(SCHEMA)
-                connection.execute("BEGIN")
+            with new_database(folder, SCHEMA) as connection:
                 connection.executemany("INSERT INTO record VALUES (?, ?, ?)", map(_row, values, values.values()))
                 connection.executemany("INSERT INTO analyses VALUES (?, ?, ?)", map(_row, found, found.values()))
-                connection.executemany(
-                    "INSERT INTO division VALUES (?, ?)", [(blob, checksum(blob)) for blob in divisions]
-                )
-                connection.execute("COMMIT")
-                need_whole_file(connection)
-            os.replace(folder / UNFINISHED, folder / DATABASE)
+                connection.executemany("INSERT INTO division VALUES (?, ?)", divisions)
             return cls(folder, connect(folder, write=True), held)
         except BaseException:
             held.close()

@@ -29,7 +29,7 @@ class StoredRun:
     record: RunRecord
     rounds: list[tuple[int, float, int]]
     numbers: Numbers
-    """Metrics and traffic, which are read when they are asked for."""
+    """Metrics and traffic; those before the last evaluated round are read when they are asked for."""
     analyses: dict[str, Any]
     """The results of analyses by name: labels, network, baselines, guard and others."""
     left_out: list[LeftOut] = field(default_factory=list)
@@ -69,27 +69,21 @@ class StoredRun:
         """All traffic of all rounds."""
         return list(self.numbers.traffic())
 
-    @cached_property
+    @property
     def evaluated(self) -> list[int]:
-        return self.numbers.evaluated()
+        return self.numbers.evaluated
 
     @property
     def last(self) -> int:
         """The last evaluated round; 0 if there is none."""
-        return max(self.evaluated, default=0)
-
-    @cached_property
-    def at_last(self) -> list[Record]:
-        """The metrics of the last evaluated round."""
-        return self.numbers.at(self.last)
+        return self.evaluated[-1] if self.evaluated else 0
 
     def summaries(
         self, round: int | None = None, *, role: HeldOut = "test", newcomers: bool = False
     ) -> dict[Variant, Summary]:
         """Scores by variant after a round, by default the last that was evaluated."""
-        at = self.last if round is None else round
-        if at != self.last:
-            return _summarized(self._by_variant(self.numbers.at(at), newcomers), role)
+        if round is not None and round != self.last:
+            return _summarized(self._by_variant(self.numbers.at(round), newcomers), role)
         return _summarized(self._new_at_last if newcomers else self._trained_at_last, role)
 
     def _by_variant(self, records: Iterable[Record], newcomers: bool) -> dict[Variant, list[Record]]:
@@ -102,11 +96,11 @@ class StoredRun:
 
     @cached_property
     def _trained_at_last(self) -> dict[Variant, list[Record]]:
-        return self._by_variant(self.at_last, newcomers=False)
+        return self._by_variant(self.numbers.at_last, newcomers=False)
 
     @cached_property
     def _new_at_last(self) -> dict[Variant, list[Record]]:
-        return self._by_variant(self.at_last, newcomers=True)
+        return self._by_variant(self.numbers.at_last, newcomers=True)
 
     @cached_property
     def _newcomers(self) -> frozenset[int]:
@@ -154,7 +148,7 @@ class StoredRun:
         with the number of training samples.
         """
         held: dict[int, dict[str, int]] = {}
-        for record in self.at_last:
+        for record in self.numbers.at_last:
             held.setdefault(record.client, {})[record.role] = record.count
         labels = self.analyses.get("labels")
         if labels and held.keys() <= set(labels["clients"]):
@@ -235,7 +229,7 @@ class StoredRun:
 
 
 def read_run(folder: Path) -> StoredRun:
-    """Read a run as of one moment: everything except tensors, and except metrics and traffic until they are used."""
+    """Read a run as of one moment: everything except tensors, and except traffic and earlier metrics until used."""
     with Store.connected(folder) as store:
         return stored_run(store)
 
@@ -255,5 +249,5 @@ def stored_run(store: Store) -> StoredRun:
         record = store.record
         rounds, outcomes = store.rounds("run"), store.outcomes("run")
         left_out = [*store.left_out("pretrain"), *store.left_out("run")]
-        numbers = Numbers(store.folder, rounds[-1][0] if rounds else 0)
+        numbers = Numbers.of(store, rounds[-1][0] if rounds else 0)
         return StoredRun(store.folder, record, rounds, numbers, store.analyses, left_out, outcomes)

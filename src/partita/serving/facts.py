@@ -58,7 +58,9 @@ def client_scores(run: StoredRun, which: Variant | None) -> Callable[[int], dict
     """What a card states of a client's test scores, by its number, also of clients that never trained."""
     variant, facts = which or run.record.variant, ClientFacts(run)
     tested = {
-        each.client: each for each in run.at_last if (each.variant, each.role) == (variant, "test") and each.count
+        each.client: each
+        for each in run.numbers.at_last
+        if (each.variant, each.role) == (variant, "test") and each.count
     }
 
     def told(client: int) -> dict[str, Any]:

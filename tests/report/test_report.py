@@ -359,7 +359,7 @@ def test_all_sections_are_there_and_every_chart_has_its_table(folders: list[Path
     assert shown.count("table") > len(charts)
     assert all(given["aria-label"] and given["tabindex"] == "0" for given in charts)
     assert "missing" not in {given.get("class") for _, given in shown.elements}
-    assert "fedper, the first of 2 seeds: training accuracy mean ± spread all samples clients" in shown.text
+    assert "On training samples method before local training of the model used local" in shown.text
     assert all(f"#{name}" in {given.get("href") for _, given in shown.elements} for name in SECTIONS)
 
 
@@ -396,6 +396,8 @@ def test_nobody_hurt_is_a_sentence_and_no_empty_chart(tmp_path: Path) -> None:
     charts = {given["aria-label"] for name, given in shown.elements if name == "svg" and given.get("class") == "chart"}
     assert "Clients hurt, against local: share by method" in charts
     assert "No client is hurt against global." in shown.text
+    assert "Who is worse than local (1)" in shown.text
+    assert "Who is worse than global" not in shown.text
     assert "No client is hurt, with the guard or without it." in shown.text
     assert charts.isdisjoint(
         {"Clients hurt, against global: share by method", "Clients hurt with and without the guard"}

@@ -25,15 +25,19 @@ class Baselines:
         self._reported, self._first = reported, first
         self._found: dict[tuple[str, str], dict[Path, Beside]] = {}
 
-    def name_of(self, reference: str, beside: Beside) -> str:
+    def key_of(self, reference: str, beside: Beside) -> str:
         """A key of `names`, which are known once all baselines are."""
         key = (reference, _set_of(beside))
         self._found.setdefault(key, {})[beside.run.folder] = beside
         return json.dumps(key)
 
+    def label_of(self, reference: str, beside: Beside) -> str:
+        """Its name, whether or not a method of the report serves as it."""
+        return self._name((reference, _set_of(beside)))
+
     @property
     def names(self) -> dict[str, str]:
-        """By the keys of `name_of`: of a method of the report that is this baseline under every seed, its name."""
+        """By the keys of `key_of`: of a method of the report that is this baseline under every seed, its name."""
         return {json.dumps(key): self._served_by(key) or self._name(key) for key in self._found}
 
     @property

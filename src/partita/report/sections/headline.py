@@ -87,7 +87,9 @@ def _baselines(study: Study) -> list[Html]:
     ]
     for reference, name in study.served.items():
         measured = [method.name for method in study.methods if method.against.get(reference) == name]
-        rows.append([reference, SERVES.format(name), "all others" if len(measured) > 1 else ", ".join(measured)])
+        others = [each for each in everyone if each != name]
+        said = "all others" if measured == others and len(others) > 1 else ", ".join(measured)
+        rows.append([reference, SERVES.format(name), said])
     table = html_table(["baseline", "settings", "measured against it"], rows, label="Baselines", class_="text")
     notes = [tag("ul", join(tag("li", note) for note in study.remarks), class_="notes")] if study.remarks else []
     return [tag("h3", "Baselines"), table, *notes]

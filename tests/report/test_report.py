@@ -122,6 +122,7 @@ def test_axes_stay_within_what_scores_can_be() -> None:
     assert whole_axis("", 1, 4).ticks == (1, 2, 3, 4)
     assert size_axis("", [10, 100]).logarithmic is False
     assert size_axis("", [9, 1000]).ticks == (10, 100, 1000)
+    assert size_axis("", [15, 400], few=True).ticks == (20, 50, 200)
 
 
 @given(st.lists(numbers, min_size=1, max_size=60))
@@ -327,6 +328,7 @@ def test_a_run_is_linked_to_its_report_or_that_of_its_seeds(tmp_path: Path) -> N
     made = Page(write_report([tmp_path], tmp_path / "report.html").read_text(encoding="utf-8"))
     links = {given["href"] for name, given in made.elements if name == "a"}
     assert {link for link in links if link and link.endswith(".html")} == {"one/seed-0/report.html", "two/report.html"}
+    assert str(tmp_path) not in made.text, "folders are told from that of the report on"
     assert "done 1,000 of 1,000 1,000 (55.0 % on test)" in made.text
 
 

@@ -96,7 +96,7 @@ def study(folders: Sequence[Path]) -> Study:
     references = {each.folder: _references(each, runs, read, lost) for each in runs}
     groups = grouped(runs)
     reported = {content_of(each, each.record.variant): name for name, some in groups.items() for each in some}
-    baselines = Baselines(reported, len(groups))
+    baselines = Baselines(reported, groups)
     apart = marks(groups)
     methods = []
     for number, (name, some) in enumerate(groups.items()):

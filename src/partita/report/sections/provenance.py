@@ -36,15 +36,13 @@ def provenance(study: Study) -> Section:
 
 
 def _link(study: Study, run: StoredRun) -> str:
-    """The folder, as a link to the run's own report, or to that of its seeds, if there is one."""
+    """The folder, from that of the report on, as a link to the run's own report, or to that of its seeds."""
     if study.place is None or run.folder == study.place:
         return str(run.folder)
+    inside = os.path.relpath(run.folder, study.place)
+    shown = str(run.folder) if inside.startswith(os.pardir) else inside
     folders = [each for each in (run.folder, run.folder.parent) if each != study.place and (each / REPORT).is_file()]
-    return (
-        tag("a", str(run.folder), href=quote(os.path.relpath(folders[0] / REPORT, study.place)))
-        if folders
-        else str(run.folder)
-    )
+    return tag("a", shown, href=quote(os.path.relpath(folders[0] / REPORT, study.place))) if folders else shown
 
 
 def _chosen(study: Study, run: StoredRun) -> str:

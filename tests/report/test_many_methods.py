@@ -160,6 +160,15 @@ def test_a_name_takes_three_lines_before_it_loses_its_middle() -> None:
     assert wrapped(f"{LONG}, fine-tuned", 180) == ["fedper_of_…long_name", "optimizer.…ine-tuned"]
 
 
+def test_few_of_many_who_are_hurt_can_be_seen(tmp_path: Path) -> None:
+    write_run(tmp_path / "local", {1: [0.5] * 500}, label="local")
+    write_run(tmp_path / "fedper", {1: [0.1, 0.1, *[0.6] * 498]})
+    shown = figure(report(study([tmp_path / "local", tmp_path / "fedper"])), "Clients hurt, against local")
+    assert "<td>2 of 500 (2 surely)</td><td>0.4 %</td>" in shown
+    [bar] = re.findall(r'<rect [^>]*width="([^"]*)"[^>]*class="bar hurt"', shown)
+    assert float(bar) > 20
+
+
 @pytest.mark.parametrize("width", [1280, PAPER])
 def test_no_table_scrolls_without_need(shown: Browser, runs: list[Path], tmp_path: Path, width: int) -> None:
     """Baselines of two budgets stand beside twelve methods, and a target costs more than a line can tell."""
@@ -181,6 +190,17 @@ def test_names_do_not_run_into_numbers_on_paper(shown: Browser, runs: list[Path]
         "[...document.querySelectorAll('#clients tbody th')].every(each => { const words = document.createRange();"
         "words.selectNodeContents(each);"
         "return words.getBoundingClientRect().right <= each.getBoundingClientRect().right + 1 })"
+    )
+
+
+def test_numbers_keep_their_signs_beside_them_on_paper(shown: Browser, runs: list[Path], tmp_path: Path) -> None:
+    shown.open(write_report([runs[0], runs[4]], tmp_path / "report.html"), width=PAPER)
+    shown.ask("Emulation.setEmulatedMedia", media="print")
+    assert shown.evaluate("document.querySelectorAll('#clients table.upright').length") == 0
+    assert shown.evaluate(
+        "[...document.querySelectorAll('#clients .sign')].every(each => { const words = document.createRange();"
+        "words.selectNodeContents(each.parentElement);"
+        "return words.getBoundingClientRect().height < 2 * parseFloat(getComputedStyle(each.parentElement).fontSize) })"
     )
 
 

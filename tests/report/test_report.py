@@ -122,7 +122,7 @@ def test_axes_stay_within_what_scores_can_be() -> None:
     assert whole_axis("", 1, 4).ticks == (1, 2, 3, 4)
     assert size_axis("", [10, 100]).logarithmic is False
     assert size_axis("", [9, 1000]).ticks == (10, 100, 1000)
-    assert size_axis("", [15, 400], few=True).ticks == (20, 50, 200)
+    assert size_axis("", [15, 400], few=True).ticks == (20, 100, 200)
 
 
 @given(st.lists(numbers, min_size=1, max_size=60))

@@ -12,6 +12,7 @@ from browser import PAPER, Browser
 from partita.evaluation.analyses.training import training
 from partita.report.charts.frame import wrapped
 from partita.report.report import report, write_report
+from partita.report.results import result_rows, titles
 from partita.report.sections import analyses
 from partita.report.study import study
 from studies import TWELVE, experiment_of, write_run
@@ -110,6 +111,24 @@ def test_a_baseline_at_the_floor_is_told_from_others_of_its_name(page: str) -> N
     said = "The baseline global, {} is no better than the floor ({} under seed 0, {} under seed 1)"
     for epochs, score in (("1 local epoch", "40.0 %"), ("10 local epochs", "45.0 %")):
         assert said.format(epochs, *[f"{score} against 50.0 %"] * 2) in page
+
+
+def test_gains_over_different_baselines_have_no_best(tmp_path: Path) -> None:
+    for label, score in (("short", 0.5), ("long", 0.6)):
+        write_run(tmp_path / label, {1: [score] * 2}, label="local", experiment=experiment_of(label))
+    for label, other, epochs in (("fedper", "short", 1), ("fedrep", "short", 1), ("ditto", "long", 10)):
+        named = {"name": "local", "run": f"../{other}", "variant": "before_local", "label": "local"}
+        score = {"fedper": 0.7, "fedrep": 0.65, "ditto": 0.72}[label]
+        baselines = [{**named, "budget": {"rounds": 1, "epochs": epochs}}]
+        write_run(tmp_path / label, {1: [score] * 2}, label=label, analyses={"baselines": baselines})
+    alike, unlike = (study([tmp_path / each for each in some]) for some in (("fedper", "fedrep"), ("fedper", "ditto")))
+    gain = titles(alike).index("gain over local")
+    assert [gain in row.best for row in result_rows(alike) if row.kind == "method"] == [True, False]
+    assert not any(gain in row.best for row in result_rows(unlike))
+    assert {row.cells[0]: 1 in row.best for row in result_rows(unlike) if row.kind == "method"} == {
+        "fedper": False,
+        "ditto": True,
+    }
 
 
 def test_who_has_other_baselines_is_not_among_all_others(tmp_path: Path) -> None:

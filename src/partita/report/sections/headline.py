@@ -155,7 +155,12 @@ def _explained(study: Study) -> str:
         else ""
     )
     better = " Less is better." if study.metric.lower_is_better else ""
-    marked = " Bold: the best of its column among the methods, which test scores decide." if study.methods[1:] else ""
+    marked = (
+        " Bold: the best of its column among the methods, which test scores decide; gains over different "
+        "baselines have no best."
+        if study.methods[1:]
+        else ""
+    )
     return (
         "Floor: the best constant answer for each client. Mean and spread (standard deviation) are over clients, after "
         "the last round that was evaluated; all samples: of all clients' test samples together; worst decile: the mean "

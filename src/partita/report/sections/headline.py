@@ -16,7 +16,7 @@ from ..scale import axis, score_axis
 from ..study import Study
 
 PLACE = 5
-LEAST_SHARE = 5
+LEAST_SHARE = 5.0
 """The percentage that the axis of clients hurt reaches at least: few of many clients can be seen, and look few."""
 
 
@@ -199,7 +199,7 @@ def _means(study: Study, tested: list[Method]) -> Html:
 
 def _hurt_shares(study: Study, reference: str) -> Html:
     """A bar for each method that is measured against the reference: surely and perhaps hurt."""
-    names, parts, rows, shares = [], [], [], [LEAST_SHARE]
+    names, parts, rows, most = [], [], [], LEAST_SHARE
     for method in study.methods:
         count, total = method.hurt_count(reference)
         if not total:
@@ -209,11 +209,11 @@ def _hurt_shares(study: Study, reference: str) -> Html:
         names.append(method.name)
         parts.append([Part(100 * surely / total, "hurt", tip), Part(100 * (count - surely) / total, "perhaps", tip)])
         share = 100 * count / total
-        shares.append(share)
-        rows.append([method.name, method.hurt_text(reference), f"{share:.{0 if share >= 1 else 1}f} %"])
+        most = max(most, share)
+        rows.append([method.name, method.hurt_text(reference), f"{share:.{1 if 0 < share < 1 else 0}f} %"])
     legend = key([("hurt", "surely hurt"), ("perhaps", "perhaps")])
     title = f"Clients hurt, against {reference}"
-    chart = bars(f"{title}: share by method", axis("% of clients", [0, *shares]), names, parts)
+    chart = bars(f"{title}: share by method", axis("% of clients", [0, most]), names, parts)
     note = "Clients whose test score is below that of the baseline."
     return figure(title, chart, ["method", "hurt", "share"], rows, note, legend=legend)
 

@@ -15,6 +15,8 @@ from typing import Any
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 LIMIT = 60
+PAPER = 718
+"""Pixels between the margins of A4."""
 
 
 class Browser:

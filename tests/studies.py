@@ -40,6 +40,10 @@ SETTINGS: dict[str, Any] = {
     "evaluate_every": 2,
 }
 METHODS = ("local", "fedavg", "fedper", "fedbabu")
+TWELVE = (
+    *("apfl", "ditto", "fedala", "fedalt", "fedavg", "fedbabu", "fedbn", "fedper"),
+    *("fedrep", "flayer on fedper", "per_fedavg", "pfedme"),
+)
 GLOBAL, LOCAL = "fedavg", "local"
 ROLES: tuple[Literal["validation", "test"], ...] = ("validation", "test")
 

@@ -5,23 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from browser import Browser
+from browser import PAPER, Browser
 from partita.formatting import MINUS
 from partita.report.report import report, write_report
 from partita.report.sections.clients import MOST_PRINTED, SIGNS
 from partita.report.study import study
-from studies import experiment_of, write_run
+from studies import TWELVE, experiment_of, write_run
 
-METHODS = (
-    *("apfl", "ditto", "fedala", "fedalt", "fedavg", "fedbabu", "fedbn", "fedper"),
-    *("fedrep", "flayer on fedper", "per_fedavg", "pfedme"),
-)
-PAPER = 718
-"""Pixels between the margins of A4."""
 NAMED = [{"name": "global", "run": "../base", "variant": "before_local", "label": "fedavg"}]
 
 
-def runs(folder: Path, methods: tuple[str, ...] = METHODS, clients: int = 3, others: float = 0.6) -> list[Path]:
+def runs(folder: Path, methods: tuple[str, ...] = TWELVE, clients: int = 3, others: float = 0.6) -> list[Path]:
     """The first client is surely hurt by the first method, the second perhaps, the others not at all."""
     names = [f"writer {number:03d}" for number in range(clients)]
     base = {1: [0.8, 0.8, *[0.5] * (clients - 2)]}
@@ -49,7 +43,7 @@ def cells(page: str) -> list[list[str]]:
 
 
 def test_signs_and_counts(tmp_path: Path) -> None:
-    titles, *rows = cells(report(study(runs(tmp_path, METHODS[:2]))))
+    titles, *rows = cells(report(study(runs(tmp_path, TWELVE[:2]))))
     assert titles == ["client", "test samples", "global (baseline)", "apfl", "ditto", "hurt, against global"]
     assert rows == [
         ["writer 000", "100", "80.0", f"20.0{SIGNS['surely']}", "90.0", "surely by 1"],
@@ -60,7 +54,7 @@ def test_signs_and_counts(tmp_path: Path) -> None:
 
 def test_a_single_method_has_the_interval(tmp_path: Path) -> None:
     """Of totals here, since no answers are stored: 20 and 80 of 100, and 79 and 80."""
-    titles, *rows = cells(report(study(runs(tmp_path, METHODS[:1]))))
+    titles, *rows = cells(report(study(runs(tmp_path, TWELVE[:1]))))
     assert titles[-1] == "gain over global (95 %), hurt"
     said = [row[-1].replace(MINUS, "-") for row in rows]
     assert re.fullmatch(r"-60\.0 \(-69\.\d to -47\.\d\), surely", said[0])

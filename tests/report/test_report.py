@@ -125,6 +125,7 @@ def test_axes_stay_within_what_scores_can_be() -> None:
     assert whole_axis("", 1, 4).ticks == (1, 2, 3, 4)
     assert size_axis("", [10, 100]).logarithmic is False
     assert size_axis("", [9, 1000]).ticks == (10, 100, 1000)
+    assert size_axis("", [15, 400], few=True).ticks == (20, 100, 200)
 
 
 @given(st.lists(numbers, min_size=1, max_size=60))
@@ -330,6 +331,7 @@ def test_a_run_is_linked_to_its_report_or_that_of_its_seeds(tmp_path: Path) -> N
     made = Page(write_report([tmp_path], tmp_path / "report.html").read_text(encoding="utf-8"))
     links = {given["href"] for name, given in made.elements if name == "a"}
     assert {link for link in links if link and link.endswith(".html")} == {"one/seed-0/report.html", "two/report.html"}
+    assert str(tmp_path) not in made.text, "folders are told from that of the report on"
     assert "done 1,000 of 1,000 1,000 (55.0 % on test)" in made.text
 
 
@@ -362,7 +364,7 @@ def test_all_sections_are_there_and_every_chart_has_its_table(folders: list[Path
     assert shown.count("table") > len(charts)
     assert all(given["aria-label"] and given["tabindex"] == "0" for given in charts)
     assert "missing" not in {given.get("class") for _, given in shown.elements}
-    assert "fedper, the first of 2 seeds: training accuracy mean ± spread all samples clients" in shown.text
+    assert "On training samples method before local training of the model used local" in shown.text
     assert all(f"#{name}" in {given.get("href") for _, given in shown.elements} for name in SECTIONS)
 
 
@@ -399,6 +401,8 @@ def test_nobody_hurt_is_a_sentence_and_no_empty_chart(tmp_path: Path) -> None:
     charts = {given["aria-label"] for name, given in shown.elements if name == "svg" and given.get("class") == "chart"}
     assert "Clients hurt, against local: share by method" in charts
     assert "No client is hurt against global." in shown.text
+    assert "Who is worse than local (1)" in shown.text
+    assert "Who is worse than global" not in shown.text
     assert "No client is hurt, with the guard or without it." in shown.text
     assert charts.isdisjoint(
         {"Clients hurt, against global: share by method", "Clients hurt with and without the guard"}

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, overload
+from typing import Literal, get_args, overload
 
 from torch import nn
 from typing_extensions import Unpack
@@ -26,7 +26,9 @@ from .finish import finish
 from .kept import Run, report_of
 from .seeds import Runs
 
-Baselines = bool | Literal["tuned", "quick"]
+Way = Literal["tuned", "quick"]
+WAYS: tuple[Way, ...] = get_args(Way)
+Baselines = bool | Way
 """Whether baselines are made beside a run: tuned on validation data (also True), at one default rate, or not at all."""
 
 
@@ -89,6 +91,10 @@ def run(
     `Experiment`: rounds, seed, participation, batching and others. `track` names trackers, such as `tensorboard` or
     `mlflow:ADDRESS`. `on` is the executor; it does not change the result.
     """
+    if not isinstance(baselines, bool) and baselines not in WAYS:
+        raise PartitaError(
+            f"baselines is {baselines!r}, but must be one of {', '.join(map(repr, WAYS))}, True or False."
+        )
     experiment, place = experiment_of(algorithm, model, data, options), Path(folder)
     track = [track] if isinstance(track, str) else track
     if seeds is None:
@@ -156,7 +162,7 @@ def keep_seeds(
 ) -> Runs:
     """The same experiment under several seeds, on the same division of the data, so that clients can be paired."""
     if isinstance(seeds, bool) or not isinstance(seeds, int) or seeds < 1:
-        raise PartitaError(f"seeds is {seeds}, but must be a whole number of at least 1.")
+        raise PartitaError(f"seeds is {seeds!r}, but must be a whole number of at least 1.")
     if seeds > 1 and isinstance(experiment.model, nn.Module):
         warn(
             "The network is a module, whose weights the seed does not decide: all seeds begin with the same weights. "

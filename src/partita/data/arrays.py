@@ -117,7 +117,8 @@ def read_npz(
             break
     else:
         raise PartitaError(
-            f"{path} has neither x nor x_train and x_test; it has {', '.join(sorted(arrays)) or 'nothing'}."
+            f"{path} has neither x nor x_train and x_test; it has {', '.join(sorted(arrays)) or 'nothing'}. Call the "
+            "inputs x, the targets y, and the client of each row client."
         )
     joined = {what: _joined(arrays, what, suffixes, path) for what in ("x", "y", "client")}
     inputs = joined["x"]

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,37 +15,46 @@ from .method import Method, Replica
 
 BASELINES = ("local", "global", "global + fine-tune")
 """In the order in which they are shown."""
+CHOICE = 6
+"""The place, among what a set has in common, of how its settings were chosen."""
 
 
 class Baselines:
     """The baselines as methods; baselines of other data, budgets or choices stay separate, and each run counts once."""
 
-    def __init__(self, reported: Mapping[str, str], first: int) -> None:
-        """`reported` are the names of the methods of the report, by `content_of`."""
-        self._reported, self._first = reported, first
+    def __init__(self, reported: Mapping[str, str], methods: Collection[str]) -> None:
+        """`reported` are the names of the methods of the report, by `content_of`; `methods` are all of them."""
+        self._reported, self._methods = reported, methods
         self._found: dict[tuple[str, str], dict[Path, Beside]] = {}
 
-    def name_of(self, reference: str, beside: Beside) -> str:
+    def key_of(self, reference: str, beside: Beside) -> str:
         """A key of `names`, which are known once all baselines are."""
         key = (reference, _set_of(beside))
         self._found.setdefault(key, {})[beside.run.folder] = beside
         return json.dumps(key)
 
+    def label_of(self, reference: str, beside: Beside) -> str:
+        """Its name, whether or not a method of the report serves as it."""
+        return self._name((reference, _set_of(beside)))
+
     @property
     def names(self) -> dict[str, str]:
-        """By the keys of `name_of`: of a method of the report that is this baseline under every seed, its name."""
+        """By the keys of `key_of`: of a method of the report that is this baseline under every seed, its name."""
         return {json.dumps(key): self._served_by(key) or self._name(key) for key in self._found}
 
     @property
     def methods(self) -> tuple[Method, ...]:
         made = []
         order = sorted(self._found, key=lambda key: BASELINES.index(key[0]) if key[0] in BASELINES else len(BASELINES))
-        for number, key in enumerate(each for each in order if not self._served_by(each)):
+        shown = (each for each in order if not self._served_by(each))
+        for number, key in enumerate(shown, start=len(self._methods)):
             several = list(self._found[key].values())
             replicas = tuple(Replica(each.run, each.variant or each.run.record.variant) for each in several)
             choice = "; ".join(dict.fromkeys(each.choice for each in several))
             made.append(
-                Method(self._name(key), self._first + number, replicas, tuple({} for _ in replicas), choice=choice)
+                Method(
+                    self._name(key), len(self._methods) + number, replicas, tuple({} for _ in replicas), choice=choice
+                )
             )
         return tuple(made)
 
@@ -61,7 +70,9 @@ class Baselines:
         rivals = [json.loads(other) for name, other in self._found if name == key[0]]
         own = json.loads(key[1])
         differing = [said for place, said in enumerate(own) if len({rival[place] for rival in rivals}) > 1]
-        return ", ".join([key[0], *differing])
+        name = ", ".join([key[0], *differing])
+        # A method may have the name of a baseline with other settings.
+        return f"{name}, {own[CHOICE] or 'of its own'}" if name in self._methods else name
 
 
 def content_of(run: StoredRun, variant: Variant) -> str:

@@ -44,10 +44,16 @@ def html_table(titles: Sequence[str], rows: Rows, *, label: str, class_: str | N
 
 
 def multiples(
-    title: str, charts: Sequence[tuple[str, str, Html]], titles: Sequence[str], rows: Rows, note: str = ""
+    title: str,
+    charts: Sequence[tuple[str, str, Html]],
+    titles: Sequence[str],
+    rows: Rows,
+    note: str = "",
+    *,
+    legend: Html | None = None,
 ) -> Html:
     """Small charts of one kind with the same axes, each with a name and a remark, and one table of all."""
-    caption = [tag("strong", title), *([tag("span", note)] if note else [])]
+    caption = [tag("strong", title), *([tag("span", note)] if note else []), *([legend] if legend else [])]
     small = (
         tag("div", tag("b", name), *([tag("span", said)] if said else []), chart, class_="small")
         for name, said, chart in charts

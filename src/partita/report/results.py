@@ -130,7 +130,10 @@ def _worst(method: Method) -> float:
 
 
 def _best(study: Study, methods: Sequence[Method]) -> list[frozenset[int]]:
-    """For each method, the columns in which it is the best; oracles and unequal terms do not count."""
+    """For each method, the columns in which it is the best; oracles and unequal terms do not count.
+
+    Gains over different baselines are no race, and have no best.
+    """
     fair = [method for method in methods if method.finished and not method.marks]
     if len(fair) < 2:
         return [frozenset() for _ in methods]
@@ -140,6 +143,8 @@ def _best(study: Study, methods: Sequence[Method]) -> list[frozenset[int]]:
     micro = {m.name: better(fmean(each.micro for each in m.summaries), 0.0) for m in fair}
     columns |= {2 + many: micro, 3 + many: {m.name: better(_worst(m), 0.0) for m in fair}}
     for place, name in enumerate(study.references):
+        if len({method.against.get(name) for method in fair if method.over(name)}) > 1:
+            continue
         gains = {m.name: gain for m in fair if (gain := m.mean_gain(name)) is not None}
         hurt = {m.name: -m.hurt_count(name)[0] / m.hurt_count(name)[1] for m in fair if m.over(name)}
         columns |= {4 + many + place: gains, 4 + many + len(study.references) + place: hurt}

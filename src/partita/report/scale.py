@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ..evaluation.metric import Metric
 from ..formatting import plain
+from .sampling import evenly
 
 STEPS = (1, 2, 2.5, 5, 10, 20, 25, 50)
 
@@ -114,7 +115,9 @@ def size_axis(label: str, values: Iterable[float], *, few: bool = False) -> Axis
         return axis(label, known, most=4 if few else 6, within=(0, math.inf), whole=True)
     steps = (factor * 10.0**power for power in range(0, 13) for factor in (1, 2, 5))
     found = tuple(step for step in steps if low <= step <= high)
-    shown = found if len(found) <= (3 if few else 6) else tuple(step for step in found if math.log10(step) % 1 < 1e-9)
+    most, powers = 3 if few else 6, tuple(step for step in found if math.log10(step) % 1 < 1e-9)
+    # A single tick would not say what a distance means.
+    shown = found if len(found) <= most else powers if len(powers) > 1 else tuple(evenly(found, most))
     return Axis(label, low / 1.1, high * 1.1, shown, logarithmic=True)
 
 

@@ -96,18 +96,19 @@ def study(folders: Sequence[Path]) -> Study:
     references = {each.folder: _references(each, runs, read, lost) for each in runs}
     groups = grouped(runs)
     reported = {content_of(each, each.record.variant): name for name, some in groups.items() for each in some}
-    baselines = Baselines(reported, len(groups))
+    baselines = Baselines(reported, groups)
     apart = marks(groups)
     methods = []
     for number, (name, some) in enumerate(groups.items()):
         pooled(some)
         known = [references[each.folder] for each in some]
-        against = {reference: baselines.name_of(reference, each) for one in known for reference, each in one.items()}
+        against = {reference: baselines.key_of(reference, each) for one in known for reference, each in one.items()}
         gains = tuple(gains_over(each, beside) for each, beside in zip(some, known, strict=True))
         methods.append(Method(name, number, tuple(map(replica, some)), gains, apart[name], against))
     named = {name for known in references.values() for name in known}
     names = (*(name for name in BASELINES if name in named), *sorted(named - set(BASELINES)))
-    said = [*remarks((run, references[run.folder]) for run in runs), *failed_baselines(runs)]
+    measured = ((run, references[run.folder]) for run in runs)
+    said = [*remarks(measured, baselines.label_of), *failed_baselines(runs)]
     shown = baselines.names
     methods = [replace(each, against={to: shown.get(key, key) for to, key in each.against.items()}) for each in methods]
     return Study(

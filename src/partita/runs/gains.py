@@ -1,7 +1,7 @@
 """What is a run measured against? The floor, and the baselines that it names."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -118,10 +118,13 @@ def _surely_above(known: Iterable[Gain]) -> bool:
     return paired_test(each.mean for each in own) < LEVEL
 
 
-def remarks(measured: Iterable[tuple[StoredRun, Mapping[str, Beside]]]) -> list[str]:
+def remarks(
+    measured: Iterable[tuple[StoredRun, Mapping[str, Beside]]],
+    label: Callable[[str, Beside], str] = lambda name, _: name,
+) -> list[str]:
     """What a reader of gains over baselines must know: that one is hardly a baseline, or had another budget.
 
-    Given runs, and what each is measured against.
+    Given runs, and what each is measured against. `label` tells baselines of one name apart.
     """
     known = list(measured)
     several = len({run.seed for run, _ in known}) > 1
@@ -131,7 +134,9 @@ def remarks(measured: Iterable[tuple[StoredRun, Mapping[str, Beside]]]) -> list[
         for name, each in beside.items():
             if found := _at_the_floor(run, each):
                 where, scores = found
-                floors.setdefault((name, where), []).append(scores + (f" under seed {run.seed}" if several else ""))
+                floors.setdefault((label(name, each), where), []).append(
+                    scores + (f" under seed {run.seed}" if several else "")
+                )
             if text := _budget(each.entry):
                 labels, names = budgets.setdefault(text, ([], []))
                 labels.append(run.record.label)

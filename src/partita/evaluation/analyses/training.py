@@ -4,13 +4,15 @@ As in Pillutla et al., 2022 (FedSim and FedAlt), figures 3 and 7: what personali
 data. Published code that tests on training rows measures this too.
 """
 
-from ..analysis import Analysis, Result
+from collections.abc import Sequence
+
+from ..analysis import Analysis, Findings, Result
 from ..figures import Table
 from ..metric import Metric
 from ..population import Population
 from ..scores import Record
 from ..seeds import Numbers
-from ._common import CLIENTS, OverClients, over_clients, scores_numbers, scores_table
+from ._common import CLIENTS, OverClients, mean_spread, over_clients, scores_numbers, scores_table
 
 MODELS = ("before_local", "used")
 
@@ -22,6 +24,7 @@ def training(*, clients: int = CLIENTS) -> Analysis:
         title="On training samples",
         compute=lambda population: _scores(population, clients),
         tables=_tables,
+        figures=_figures,
         numbers=_numbers,
         place=25,
     )
@@ -44,6 +47,12 @@ def _named(result: Result) -> dict[str, OverClients]:
 
 def _tables(result: Result, metric: Metric) -> list[Table]:
     return [scores_table(metric, _named(result), on="training")]
+
+
+def _figures(findings: Sequence[Findings], metric: Metric) -> list[Table]:
+    rows = [[each.method, *(mean_spread(metric, each.results, name) for name in MODELS)] for each in findings]
+    note = "Each client's model on its own training samples: beside its test scores, what it learned by heart."
+    return [Table(["method", "before local training", "of the model used"], rows, f"Training {metric.name}", note)]
 
 
 def _numbers(result: Result) -> Numbers:

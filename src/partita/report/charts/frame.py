@@ -1,5 +1,6 @@
 """What surrounds the marks of a chart? Axes, ticks, grid lines and labels."""
 
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -12,8 +13,9 @@ CHARACTER = 9
 """Width of a character of the charts' font, in the mean, on a phone, where it is larger than elsewhere."""
 WIDE = frozenset("mwMW%@")
 COLOURS = 8
-ROW, TALL_ROW, LINE = 30, 40, 15
-"""The height of a row, of one with a name in two lines, and of a line."""
+ROWS = (30, 40, 54)
+"""The height of a row with a name in one, two or three lines."""
+LINE = 15
 NAME = 180
 """The width of a name beside a row, at most."""
 SMALL = (240, 170)
@@ -77,7 +79,7 @@ def rows(x: Axis, names: Sequence[str], *, marked: float | None = None) -> Rows:
     """The frame of such a chart; `marked` is a value with a line of its own, such as no change."""
     lines_of = [wrapped(name, NAME) for name in names]
     left = max(len(line) for lines in lines_of for line in lines) * CHARACTER + 12
-    row_height = TALL_ROW if any(len(lines) > 1 for lines in lines_of) else ROW
+    row_height = ROWS[max(map(len, lines_of)) - 1]
     height = 10 + row_height * len(names) + BOTTOM
     scale = Scale(x, left, WIDTH - RIGHT)
     bottom = height - BOTTOM
@@ -124,17 +126,24 @@ def shortened(name: str, width: float) -> str:
 
 
 def wrapped(name: str, width: float) -> list[str]:
-    """A name in two lines, if it is too long for one; what is longer still is shortened in its middle.
+    """A name in two lines or three, if it is too long for one; what is longer still is shortened in its middle.
 
     >>> wrapped("fedper optimizer.lr=0.01", 170)
     ['fedper', 'optimizer.lr=0.01']
+    >>> wrapped("fedper optimizer.lr=0.01, fine-tuned", 170)
+    ['fedper', 'optimizer.lr=0.01,', 'fine-tuned']
     """
     most = max(int(width / CHARACTER), 3)
     if len(name) <= most:
         return [name]
     places = [place for place, sign in enumerate(name) if sign in " ,"] or [most - 1]
     at = min(places, key=lambda place: abs(place - len(name) / 2)) + 1
-    return [_middle(name[:at].strip(), most), _middle(name[at:].strip(), most)]
+    halves = [name[:at].strip(), name[at:].strip()]
+    if max(map(len, halves)) > most:
+        thirds = textwrap.wrap(name, most, break_long_words=False, break_on_hyphens=False)
+        if len(thirds) == len(ROWS) and max(map(len, thirds)) <= most:
+            return thirds
+    return [_middle(half, most) for half in halves]
 
 
 def _middle(name: str, most: int) -> str:

@@ -27,11 +27,14 @@ class Level:
     """The value with its unit."""
 
 
-def lines(label: str, x: Axis, y: Axis, series: Sequence[Line], levels: Sequence[Level] = ()) -> Html:
+def lines(
+    label: str, x: Axis, y: Axis, series: Sequence[Line], levels: Sequence[Level] = (), *, small: bool = False
+) -> Html:
+    """`small` is for one of many charts of the same kind, which have one legend."""
     names = [*(each.name for each in series), *(each.name for each in levels)]
-    beside = len(names) > 1 and fits_beside(names)
+    beside = not small and len(names) > 1 and fits_beside(names)
     right = max(map(room, names)) + 14 if beside else RIGHT
-    area = plot(x, y, right=right)
+    area = plot(x, y, right=right, small=small)
     marks = [*(_level(area, each) for each in levels)]
     marks += [_band(area, each) for each in series if any(each.spread)] if has_bands(series) else []
     marks += [_stroke(area, each) for each in series]
@@ -51,10 +54,10 @@ def fits_beside(names: Sequence[str]) -> bool:
     return len(names) <= MOST_BESIDE and max(map(len, names)) <= LONGEST_BESIDE
 
 
-def legend(series: Sequence[Line], levels: Sequence[Level] = ()) -> Html | None:
+def legend(series: Sequence[Line], levels: Sequence[Level] = (), *, small: bool = False) -> Html | None:
     """Samples of lines and levels with their names, where these do not stand beside them."""
     names = [*(each.name for each in series), *(each.name for each in levels)]
-    if len(names) < 2 or fits_beside(names):
+    if len(names) < 2 or (fits_beside(names) and not small):
         return None
     drawn = [
         (

@@ -6,9 +6,9 @@ from ...evaluation.analysis import Analysis, Findings, declared
 from ...evaluation.figures import Cells, Cloud, Figure, Lines, Table
 from ..charts.frame import shortened
 from ..charts.grid import Cell, grid as cells
-from ..charts.lines import lines
+from ..charts.lines import legend, lines
 from ..charts.scatter import Mark, cloud
-from ..figure import Section, figure, grid, html_table, missing, paragraph, section
+from ..figure import Section, figure, grid, html_table, missing, multiples, paragraph, section
 from ..markup import Html, tag
 from ..sampling import evenly, part_shown
 from ..scale import Axis, axis, score_axis, whole_axis
@@ -40,9 +40,16 @@ def _analysis(study: Study, analysis: Analysis) -> list[Html]:
             return []
         return [missing(f"{analysis.title}: not measured.", f"partita evaluate RUN --what {analysis.name}")]
     large = [each for each in figures if isinstance(each, Cells | Cloud)]
-    drawn = [*(each for each in figures if isinstance(each, Lines)), *large[:MOST_LARGE]]
+    curves = [each for each in figures if isinstance(each, Lines)]
+    small = len(curves) > MOST_LARGE and len({tuple(each.table.columns) for each in curves}) == 1
+    drawn = [*([] if small else curves), *large[:MOST_LARGE]]
     rest = [_text(each) for each in figures if isinstance(each, Table | str)]
-    content = [tag("h3", analysis.title), *([grid(*(_drawn(study, each) for each in drawn))] if drawn else []), *rest]
+    content = [
+        tag("h3", analysis.title),
+        *([_multiples(study, curves)] if small else []),
+        *([grid(*(_drawn(study, each) for each in drawn))] if drawn else []),
+        *rest,
+    ]
     if len(large) > MOST_LARGE:
         content.append(paragraph(f"The first {MOST_LARGE} of {len(large):,} such figures are shown.", class_="quiet"))
     return content
@@ -77,6 +84,29 @@ def _drawn(study: Study, each: Lines | Cells | Cloud) -> Html:
 
 
 def _lines(study: Study, each: Lines) -> Html:
+    return figure(
+        each.title, _chart(study, each), each.table.columns, each.table.rows, each.note, legend=legend(each.lines)
+    )
+
+
+def _multiples(study: Study, several: Sequence[Lines]) -> Html:
+    """Many charts of one kind, for instance one for each method: small ones, which say once what they share."""
+    first, notes = several[0], {each.note for each in several}
+    charts = [(each.title, each.note if len(notes) > 1 else "", _chart(study, each, small=True)) for each in several]
+    rows = [[each.title, *row] for each in several for row in each.table.rows]
+    named = {line.name: line for each in several for line in each.lines}
+    title = f"{first.y or f'test {study.metric.name}'} by {first.x}"
+    return multiples(
+        title[0].upper() + title[1:],
+        charts,
+        ["", *first.table.columns],
+        rows,
+        "" if len(notes) > 1 else first.note,
+        legend=legend([*named.values()], small=True),
+    )
+
+
+def _chart(study: Study, each: Lines, *, small: bool = False) -> Html:
     metric, names = study.metric, each.categories
 
     def named(place: float) -> str:
@@ -88,7 +118,7 @@ def _lines(study: Study, each: Lines) -> Html:
     values = [value for line in each.lines for _, value in line.points]
     y = axis(each.y, [0, 1, *values, *each.covered]) if each.y else score_axis(metric, [*values, *each.covered])
     label = f"{each.title}: {each.y or f'test {metric.name}'} by {each.x}"
-    return figure(each.title, lines(label, x, y, each.lines), each.table.columns, each.table.rows, each.note)
+    return lines(label, x, y, each.lines, small=small)
 
 
 def _cells(each: Cells) -> Html:

@@ -140,4 +140,6 @@ def _hurt(metric: Metric, gains: dict[str, dict[int, SeedsGain]], client: int) -
         [only] = found
         return f"{metric.change_within(only.mean, only.interval)}, {only.verdict}"
     counts = {word: sum(each.verdict == word for each in found) for word in ("surely", "perhaps")}
-    return ", ".join(f"{word} by {count}" for word, count in counts.items() if count) or "by none"
+    # A line may end between them and nowhere else.
+    hurting = [tag("span", f"{word} by {count}") for word, count in counts.items() if count]
+    return Html(", ".join(hurting)) if hurting else "by none"

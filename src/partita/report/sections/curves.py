@@ -138,7 +138,7 @@ def _targets(study: Study) -> list[Html]:
     )
     return [
         tag("h3", "Rounds, time and traffic to a target"),
-        html_table(titles, rows, label="Cost of a target"),
+        html_table(titles, rows, label="Cost of a target", class_="parted"),
         paragraph(explained, class_="quiet"),
     ]
 
@@ -151,4 +151,7 @@ def _cost(method: Method, target: float) -> str:
     some = "" if len(costs) == len(method.replicas) else f" ({len(costs)} of {len(method.replicas)} runs)"
     first, last = min(each.round for each in costs), max(each.round for each in costs)
     when = f"round {first:,}" if first == last else f"rounds {first:,} to {last:,}"
-    return f"{when}, {duration(seconds)}, {byte_text(traffic)}{some}"
+    # A line may end after a comma and nowhere else.
+    return Html(
+        " ".join(tag("span", each) for each in (f"{when},", f"{duration(seconds)},", byte_text(traffic) + some))
+    )

@@ -1,7 +1,6 @@
 """What does the guard change? Clients hurt without and with it, on test data that it does not use."""
 
 from ...evaluation.analyses.guard import OVER_SEEDS, over_seeds_cells
-from ...formatting import plain
 from ..charts.bars import Part, bars
 from ..figure import Section, figure, grid, html_table, key, missing, paragraph, section
 from ..markup import Html
@@ -42,30 +41,25 @@ def guard(study: Study) -> Section:
 
 
 def _hurt(study: Study) -> list[Html]:
-    """How many are hurt without and with it; a chart without a bar would say less than a sentence."""
-    found = study.having("guard")
-    names = [name for method, _ in found for name in (method.name, "with the guard")]
-    parts = [
-        [
-            Part(
-                sum(value[key] for value in values),
-                class_,
-                f"{method.name}, {said} the guard: {sum(value[key] for value in values):,} hurt",
-            )
+    """How many are hurt without and with it, by the methods that hurt any; an empty row would say less."""
+    names, parts, rows = [], [], []
+    for method, values in study.having("guard"):
+        counts = [sum(value[key] for value in values) for key in ("hurt_before", "hurt_after")]
+        if not any(counts):
+            continue
+        names += [method.name, "with the guard"]
+        parts += [
+            [Part(count, class_, f"{method.name}, {said} the guard: {count:,} hurt")]
+            for count, class_, said in zip(counts, ("hurt", "c0"), ("without", "with"), strict=True)
         ]
-        for method, values in found
-        for key, class_, said in (("hurt_before", "hurt", "without"), ("hurt_after", "c0", "with"))
-    ]
-    if not any(part.value for several in parts for part in several):
+        rows.append([method.name, *(f"{count:,}" for count in counts)])
+    if not rows:
         return []
     x = count_axis("clients hurt", (part.value for several in parts for part in several))
-    hurt = figure(
-        "Clients hurt",
-        bars("Clients hurt with and without the guard", x, names, parts),
-        ["", "hurt"],
-        [[name, plain(several[0].value)] for name, several in zip(names, parts, strict=True)],
-    )
-    return [hurt]
+    chart = bars("Clients hurt with and without the guard", x, names, parts)
+    note = "Against the global model" + (", each client once for each seed." if len(study.seeds) > 1 else ".")
+    legend = key([("hurt", "without the guard"), ("c0", "with it")])
+    return [figure("Clients hurt", chart, ["method", "without the guard", "with it"], rows, note, legend=legend)]
 
 
 def _choices(study: Study) -> Html:

@@ -16,6 +16,8 @@ from ..scale import axis, score_axis
 from ..study import Study
 
 PLACE = 5
+LEAST_SHARE = 5.0
+"""The percentage that the axis of clients hurt reaches at least: few of many clients can be seen, and look few."""
 
 
 def headline(study: Study) -> Section:
@@ -87,7 +89,9 @@ def _baselines(study: Study) -> list[Html]:
     ]
     for reference, name in study.served.items():
         measured = [method.name for method in study.methods if method.against.get(reference) == name]
-        rows.append([reference, SERVES.format(name), "all others" if len(measured) > 1 else ", ".join(measured)])
+        others = [each for each in everyone if each != name]
+        said = "all others" if measured == others and len(others) > 1 else ", ".join(measured)
+        rows.append([reference, SERVES.format(name), said])
     table = html_table(["baseline", "settings", "measured against it"], rows, label="Baselines", class_="text")
     notes = [tag("ul", join(tag("li", note) for note in study.remarks), class_="notes")] if study.remarks else []
     return [tag("h3", "Baselines"), table, *notes]
@@ -151,7 +155,12 @@ def _explained(study: Study) -> str:
         else ""
     )
     better = " Less is better." if study.metric.lower_is_better else ""
-    marked = " Bold: the best of its column among the methods, which test scores decide." if study.methods[1:] else ""
+    marked = (
+        " Bold: the best of its column among the methods, which test scores decide; gains over different "
+        "baselines have no best."
+        if study.methods[1:]
+        else ""
+    )
     return (
         "Floor: the best constant answer for each client. Mean and spread (standard deviation) are over clients, after "
         "the last round that was evaluated; all samples: of all clients' test samples together; worst decile: the mean "
@@ -190,7 +199,7 @@ def _means(study: Study, tested: list[Method]) -> Html:
 
 def _hurt_shares(study: Study, reference: str) -> Html:
     """A bar for each method that is measured against the reference: surely and perhaps hurt."""
-    names, parts, rows = [], [], []
+    names, parts, rows, most = [], [], [], LEAST_SHARE
     for method in study.methods:
         count, total = method.hurt_count(reference)
         if not total:
@@ -199,10 +208,12 @@ def _hurt_shares(study: Study, reference: str) -> Html:
         tip = f"{method.name} against {reference}: hurt {method.hurt_text(reference)}"
         names.append(method.name)
         parts.append([Part(100 * surely / total, "hurt", tip), Part(100 * (count - surely) / total, "perhaps", tip)])
-        rows.append([method.name, method.hurt_text(reference), f"{100 * count / total:.0f} %"])
+        share = 100 * count / total
+        most = max(most, share)
+        rows.append([method.name, method.hurt_text(reference), f"{share:.{1 if 0 < share < 1 else 0}f} %"])
     legend = key([("hurt", "surely hurt"), ("perhaps", "perhaps")])
     title = f"Clients hurt, against {reference}"
-    chart = bars(f"{title}: share by method", axis("% of clients", [0, 100]), names, parts)
+    chart = bars(f"{title}: share by method", axis("% of clients", [0, most]), names, parts)
     note = "Clients whose test score is below that of the baseline."
     return figure(title, chart, ["method", "hurt", "share"], rows, note, legend=legend)
 

@@ -29,7 +29,7 @@ def _shares(study: Study, tested: list[Method]) -> list[Html]:
             row.append(method.hurt_text(name) if method.over(name) else NONE)
         rows.append(row)
     titles = ["method", *(f"worse than {name}" for name in study.references)]
-    lists = [_list(study, name) for name in study.references if any(method.over(name) for method in tested)]
+    lists = [_list(study, name) for name in study.references if any(method.hurt_count(name)[0] for method in tested)]
     return [html_table(titles, rows, label="Clients hurt"), *lists]
 
 

@@ -42,7 +42,7 @@ def _cells(found: dict[str, Any], name_of: Callable[[int], str]) -> Html:
     places = evenly(range(len(folded)), min(MOST_CLIENTS, max(MOST_CELLS // len(names), 10)))
     most = max(max(row) for row in folded) or 1
     clients = [name_of(found["clients"][place]) for place in places]
-    # By the root, so that small counts can still be part_shown from none.
+    # By the root, so that small counts can still be told from none.
     drawn = [
         [
             Cell(

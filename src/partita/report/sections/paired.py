@@ -73,4 +73,7 @@ def _shown(study: Study, made: Comparison, methods: dict[str, Method]) -> list[H
     drawn = f"Line: {level} interval from redrawn clients and seeds."
     note = f"{better}{drawn} Wins are clients, each the mean over its seeds."
     notes = [tag("ul", join(tag("li", note) for note in made.notes), class_="notes")] if made.notes else []
-    return [figure(f"Less {made.baseline}, on the same clients", chart, titles, rows, note, beside=True), *notes]
+    return [
+        figure(f"Difference to {made.baseline}, on the same clients", chart, titles, rows, note, beside=True),
+        *notes,
+    ]

@@ -30,20 +30,19 @@ def provenance(study: Study) -> Section:
         for each in method.replicas
     ]
     titles = ["method", "seed", "status", "rounds", "best round on validation data", "started (UTC)", "folder"]
-    shown = [_settings(method.name, method.run) for method in study.methods]
-    return section("provenance", "Configuration and provenance", html_table(titles, rows, label="Runs"), *shown)
+    return section(
+        "provenance", "Configuration and provenance", html_table(titles, rows, label="Runs"), *_settings(study)
+    )
 
 
 def _link(study: Study, run: StoredRun) -> str:
-    """The folder, as a link to the run's own report, or to that of its seeds, if there is one."""
+    """The folder, from that of the report on, as a link to the run's own report, or to that of its seeds."""
     if study.place is None or run.folder == study.place:
         return str(run.folder)
+    inside = os.path.relpath(run.folder, study.place)
+    shown = str(run.folder) if inside.startswith(os.pardir) else inside
     folders = [each for each in (run.folder, run.folder.parent) if each != study.place and (each / REPORT).is_file()]
-    return (
-        tag("a", str(run.folder), href=quote(os.path.relpath(folders[0] / REPORT, study.place)))
-        if folders
-        else str(run.folder)
-    )
+    return tag("a", shown, href=quote(os.path.relpath(folders[0] / REPORT, study.place))) if folders else shown
 
 
 def _chosen(study: Study, run: StoredRun) -> str:
@@ -52,14 +51,28 @@ def _chosen(study: Study, run: StoredRun) -> str:
     return f"{at:,} ({study.metric.text(means[at])} on test)" if at in means else NONE
 
 
-def _settings(name: str, run: StoredRun) -> Html:
+def _settings(study: Study) -> list[Html]:
+    """What all methods have in common once, and what is a method's own."""
     wanted = ("experiment", "origin", "environment", "fingerprint", "commit_every", "partita")
-    rows = [[key, value] for part in wanted for key, value in _flat(part, getattr(run.record, part))]
-    return tag(
-        "details",
-        tag("summary", f"Settings, data and machine of {name}"),
-        html_table(["key", "value"], rows, label="Settings", class_="text"),
-    )
+    known = {
+        method.name: {key: value for part in wanted for key, value in _flat(part, getattr(method.run.record, part))}
+        for method in study.methods
+    }
+    if len(known) == 1:
+        [(name, only)] = known.items()
+        return [_table(f"Settings, data and machine of {name}", only)]
+    common = set.intersection(*(set(each.items()) for each in known.values()))
+    shared = dict(each for each in next(iter(known.values())).items() if each in common)
+    own = {name: dict(each for each in settings.items() if each not in common) for name, settings in known.items()}
+    return [
+        _table("Settings, data and machine that all methods have in common", shared),
+        *(_table(f"Settings of {name}", each) for name, each in own.items() if each),
+    ]
+
+
+def _table(title: str, settings: Mapping[str, str]) -> Html:
+    rows = [[key, value] for key, value in settings.items()]
+    return tag("details", tag("summary", title), html_table(["key", "value"], rows, label="Settings", class_="text"))
 
 
 def _flat(key: str, value: object) -> Iterator[tuple[str, str]]:

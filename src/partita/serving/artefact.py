@@ -261,11 +261,17 @@ def load_exported(
     try:
         described = card["network"]
         if network is None:
-            if PYTHON in described:
+            if PYTHON in described or (":" in described["name"] and not trust):
+                module, _, name = described["name"].rpartition(":")
                 raise PartitaError(
-                    f"The network of {place} ({described['name']}) is a class of your own. Give it: in Python "
-                    f"load_exported({str(place)!r}, network={described['name']}), on the command line "
-                    f"--network MODULE:{described['name']}, where MODULE.py has the class."
+                    f"The network of {place} ({described['name']}) is a class of "
+                    + (
+                        "its author, whose code runs when it is imported. If you trust it, give"
+                        if module
+                        else "your own. Give"
+                    )
+                    + f" it: in Python load_exported({str(place)!r}, network={name}), on the command line --network "
+                    + (f"{module}:{name}." if module else f"MODULE:{name}, where MODULE.py has the class.")
                 )
             made = convert(Factory, _trusted(described, trust), "network")
         else:

@@ -18,8 +18,7 @@ def remarks(data: Federation) -> list[str]:
     origin = data.origin.get("split")
     name = origin.get("name") if isinstance(origin, dict) else None
     noted = data.origin.get("notes")
-    # That a split was drawn once is no news.
-    notes = [str(note) for note in noted if note != "drawn 1 times"] if isinstance(noted, list | tuple) else []
+    notes = [str(note) for note in noted] if isinstance(noted, list | tuple) else []
     if data.pool is not None and data.pool.clients is None and name not in ("as_given", "manifest"):
         notes.insert(
             0, f"{data.name} does not name the client of each sample: {name} made {amount(len(data), 'client')}"

@@ -13,6 +13,7 @@ from ..split import (
     check_part,
     cut,
     dirichlet_shares,
+    draws,
     enough,
     splitting,
     top_up_,
@@ -65,7 +66,7 @@ def dirichlet(
             np.concatenate([members[ends[client] : ends[client + 1]] for members, ends in pieces])
             for client in range(clients)
         ]
-        notes = [f"drawn {drawn} times"]
+        notes = draws(drawn)
         if moved := top_up_(parts, least, source):
             notes.append(f"{moved} samples moved from the largest to the smallest clients")
         return Assignment([cut(part, test, source) for part in parts], notes)

@@ -178,7 +178,7 @@ class Pool:
             )
         if worker.attempts >= ATTEMPTS:
             raise PartitaError(
-                f"A worker died {ATTEMPTS} times over the same clients (exit code {code}). "
+                f"A worker died {ATTEMPTS} times while it worked on the same clients (exit code {code}). "
                 "Is there too little memory? Take fewer workers (--workers 1)."
             )
         worker.connection.close()

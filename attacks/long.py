@@ -20,9 +20,10 @@ from partita.evaluation.scores import Record
 from partita.experiment.settings.files import make
 from partita.experiment.traffic import Traffic
 from partita.runs.baselines import add_baselines
+from partita.runs.commit import Commit
 from partita.runs.evaluate import analyse
 from partita.runs.session import Session
-from partita.runs.store import Commit, Store
+from partita.runs.store import Store
 
 LIMITS: dict[str, tuple[float, float]] = {
     "show": (2, 300),

@@ -21,11 +21,12 @@ from partita.experiment.settings.chosen import chosen_settings
 from partita.experiment.settings.describe import describe
 from partita.experiment.settings.files import make, trusted
 from partita.experiment.traffic import Traffic
+from partita.runs.commit import Commit
 from partita.runs.numbers import Numbers
 from partita.runs.record import BaselinesPlace, RunRecord
 from partita.runs.schema import NUMBERS, SCHEMA
 from partita.runs.session import Session
-from partita.runs.store import Commit, Store
+from partita.runs.store import Store
 from partita.runs.stored import StoredRun
 from partita.tensors import Tensors
 

@@ -26,10 +26,11 @@ from partita.evaluation.scores import Record
 from partita.experiment.events import Event, RoundEnded
 from partita.runs import database
 from partita.runs.blobs import checksum
+from partita.runs.commit import Commit
 from partita.runs.database import DATABASE, lock
 from partita.runs.record import FORMAT
 from partita.runs.session import Session
-from partita.runs.store import Commit, Store
+from partita.runs.store import Store
 from partita.runs.stored import read_run
 from partita.runs.verify import verify
 from runs import kept

@@ -15,11 +15,12 @@ from partita.evaluation.analysis import declared
 from partita.evaluation.scores import Record, summarize
 from partita.experiment.traffic import Traffic
 from partita.runs.as_json import write_json
+from partita.runs.commit import Commit
 from partita.runs.completeness import AT_THE_END
 from partita.runs.database import DATABASE
 from partita.runs.record import RunRecord
 from partita.runs.session import Session
-from partita.runs.store import Commit, Store
+from partita.runs.store import Store
 from partita.runs.stored import read_run
 from runs.kept import SETTINGS, start
 

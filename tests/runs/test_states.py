@@ -14,10 +14,11 @@ from partita.errors import PartitaError
 from partita.evaluation.scores import Record
 from partita.experiment.traffic import Traffic
 from partita.runs import blobs
+from partita.runs.commit import Commit
 from partita.runs.database import DATABASE
 from partita.runs.record import RunRecord
 from partita.runs.states import States
-from partita.runs.store import Commit, Store
+from partita.runs.store import Store
 from partita.runs.verify import verify
 from partita.tensors import Tensors
 from runs.kept import same_tensors

@@ -1,45 +1,36 @@
 """Could it be chance? A paired test over clients, and a correction for many tests."""
 
 import math
-from collections.abc import Sequence
-
-import numpy as np
-import numpy.typing as npt
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 
 from .metric import DECIMALS
 
-Numbers = npt.NDArray[np.float64]
-
-
-# Up to this number of differences the distribution is exact; beyond it, the normal one differs by less than 1e-3.
 EXACT = 100
+"""Up to this number of differences the distribution is exact; beyond it, the normal one differs by less than 1e-3."""
 
 
-def paired_test(differences: Numbers) -> float:
+def paired_test(differences: Iterable[float]) -> float:
     """The two-sided p-value of Wilcoxon's signed-rank test, without differences of zero.
 
     Differences of one size share their mean rank; where all have one size, this is the sign test. If all are zero, the
     p-value is 1.
     """
-    rounded = np.round(differences, DECIMALS)
-    moved = rounded[rounded != 0]
-    if not len(moved):
-        return 1.0
-    sizes = np.abs(moved)
-    ordered = np.sort(sizes)
+    moved = [each for each in (round(float(difference), DECIMALS) for difference in differences) if each]
+    ordered = sorted(map(abs, moved))
     # Doubled, mean ranks are whole numbers.
-    ranks = np.searchsorted(ordered, sizes, "left") + np.searchsorted(ordered, sizes, "right") + 1
-    positive, whole = int(ranks[moved > 0].sum()), int(ranks.sum())
+    ranks = [bisect_left(ordered, abs(each)) + bisect_right(ordered, abs(each)) + 1 for each in moved]
+    positive, whole = sum(rank for rank, each in zip(ranks, moved, strict=True) if each > 0), sum(ranks)
     smaller = min(positive, whole - positive)
     if len(moved) > EXACT:
-        return math.erfc((whole / 2 - smaller) / math.sqrt(float((ranks**2).sum()) / 2))
-    # How likely is each sum of ranks, if each sign is as likely as the other?
-    chances = np.zeros(whole + 1)
-    chances[0] = 1.0
+        return math.erfc((whole / 2 - smaller) / math.sqrt(sum(rank**2 for rank in ranks) / 2))
+    # Digit s of this number, in base 2 ** bits, counts the choices of signs whose positive ranks sum to s.
+    bits, choices = len(moved) + 2, 1
     for rank in ranks:
-        chances[rank:] += chances[:-rank].copy()
-        chances /= 2
-    return min(1.0, 2 * float(chances[: smaller + 1].sum()))
+        choices += choices << (rank * bits)
+    # The sum of the digits up to `smaller`: the base is 1 modulo (base - 1).
+    low = choices % (1 << (bits * (smaller + 1)))
+    return min(1.0, 2 * (low % ((1 << bits) - 1)) / (1 << len(moved)))
 
 
 def holm(values: Sequence[float]) -> list[float]:

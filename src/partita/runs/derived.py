@@ -1,8 +1,8 @@
 """How does fine-tuning get a run of its own without training again? From the run of the method it is built on."""
 
 from ..experiment.rounds import evaluate
+from .commit import Commit
 from .session import Session
-from .store import Commit
 
 
 def derive(made: Session, source: Session) -> None:

@@ -8,11 +8,11 @@ from statistics import fmean
 from typing import Any
 
 from ..errors import PartitaError
-from ..evaluation.comparison import compare
 from ..evaluation.gains import Gain, by_client, gain
 from ..evaluation.intervals import Interval
 from ..evaluation.metric import Metric
 from ..evaluation.outcomes import paired_interval
+from ..evaluation.significance import paired_test
 from ..evaluation.variants import Variant
 from ..formatting import amount, listed
 from .record import RunRecord
@@ -105,28 +105,17 @@ def at_the_floor(known: Mapping[int, Gain], metric: Metric) -> str | None:
         return None
     floor = fmean(each.macro for each in known.values())
     where = _near_floor(fmean(each.mean for each in known.values()), floor, metric)
-    if where is None and not _surely_above(known, metric):
+    if where is None and not _surely_above(known.values()):
         where = "not surely better than"
     return f"{where} a constant answer ({metric.text(floor)})" if where else None
 
 
-def _surely_above(known: Mapping[int, Gain], metric: Metric) -> bool:
+def _surely_above(known: Iterable[Gain]) -> bool:
     """The test samples of most clients tell it, or the test over clients."""
-    own = [each.interval for each in by_client(list(known.values())).values()]
-    if 2 * sum(interval is not None and interval[0] > 0 for interval in own) > len(own):
+    own = by_client(list(known)).values()
+    if 2 * sum(each.interval is not None and each.interval[0] > 0 for each in own) > len(own):
         return True
-    scores = {
-        (seed, client): score
-        for seed, each in known.items()
-        for client, score in zip(each.clients, each.scores, strict=True)
-    }
-    floors = {
-        (seed, client): score
-        for seed, each in known.items()
-        for client, score in zip(each.clients, each.others, strict=True)
-    }
-    both = {"scores": scores, "floors": floors}
-    return compare(both, baseline="floors", lower_is_better=metric.lower_is_better).differences[0].p < LEVEL
+    return paired_test(each.mean for each in own) < LEVEL
 
 
 def remarks(measured: Iterable[tuple[StoredRun, Mapping[str, Beside]]]) -> list[str]:

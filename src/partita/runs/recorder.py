@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 from ..experiment.events import RoundEnded
+from .commit import Commit
 from .states import States
-from .store import Commit, Store
+from .store import Store
 
 
 class Recorder:

@@ -5,7 +5,6 @@ import os
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from ..experiment.left_out import LeftOut
 from ..experiment.traffic import Traffic
 from ..parsing import parse_json
 from .blobs import checked, checksum, checksum_of_rows, compressed, decompressed, joined, pack, parts_of, unpack
+from .commit import Commit
 from .database import DATABASE, connect, explained, lock, need_whole_file
 from .folders import need_new
 from .record import FORMAT, RunRecord
@@ -31,22 +31,6 @@ SERVER = -1
 ANALYSED = "analyses"
 """The key of the names of all stored analyses, so that none can be lost unnoticed."""
 RECORD, ANALYSES = "SELECT key, value, checksum FROM record", "SELECT name, value, checksum FROM analyses"
-
-
-@dataclass(frozen=True)
-class Commit:
-    """Complete rounds of a stage up to `round`: the states of server and clients after it, and all numbers."""
-
-    stage: str
-    round: int = 0
-    state: "Tensors" = field(default_factory=dict)
-    own: "Mapping[int, Tensors]" = field(default_factory=dict)
-    rounds: tuple[tuple[int, float, int], ...] = ()
-    """Number, seconds and participants of each."""
-    records: tuple[Record, ...] = ()
-    traffic: tuple[Traffic, ...] = ()
-    left_out: tuple[LeftOut, ...] = ()
-    outcomes: tuple[Outcomes, ...] = ()
 
 
 class Store:

@@ -96,7 +96,7 @@ LIES: dict[str, tuple[Callable[[Reply], Reply | None], str]] = {
     "samples": (lambda r: dataclasses.replace(r, samples=10**6), "1000000 samples .* introduced itself with 7"),
     "batches": (lambda r: dataclasses.replace(r, batches=10**6), "1000000 batches"),
     "weight": (lambda r: dataclasses.replace(r, weight=-1.0), "weight"),
-    "round": (lambda r: dataclasses.replace(r, round=0), "an order that was not sent: train in round 1 of"),
+    "round": (lambda r: dataclasses.replace(r, round=0), "an order that was not sent: train in round 1"),
     "plan": (
         lambda r: dataclasses.replace(r, plan="x" * 64),
         "an order that was not sent: train in round 2 of plan xxxxxxxxxxxx",

@@ -132,9 +132,7 @@ def print_gains(run: "StoredRun", gains: "list[Gain]", beside: "NamedBaselines")
         say(f"The model * is {said}.")
     totals = [gain.over for gain in gains if gain.has_intervals and not gain.paired]
     if totals:
-        say(
-            f"The intervals over {listed(totals)} are computed from totals, not from pairs of answers, so they are too wide."
-        )
+        say(f"The intervals over {listed(totals)} are from totals, not from pairs of answers, and so too wide.")
     for name, each in beside.found.items():
         say(f"{name}: {each.run.record.settings_text}; {each.choice}")
     for text in remarks([(run, beside.found)]):

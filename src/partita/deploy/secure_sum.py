@@ -143,9 +143,7 @@ class _Sum:
         if reply.refused:
             raise PartitaError(f"the site refused: {reply.refused}")
         if (reply.kind, reply.plan, reply.round) != (kind, self.sites.plan.hash, self.round):
-            raise PartitaError(
-                f"it answers an order that was not sent: {reply.kind} in round {reply.round + 1} of plan {reply.plan[:12]}"
-            )
+            raise PartitaError(f"it answers an order that was not sent: {reply.kind} in round {reply.round + 1}")
         return reply
 
     def _vectors(self, trained: Mapping[int, Reply]) -> dict[int, Tensors]:

@@ -210,9 +210,7 @@ class SingleOrder:
         if reply.refused:
             raise PartitaError(f"the site refused: {reply.refused}")
         if (reply.kind, reply.plan, reply.round) != (KINDS[type(job)], plan, job.moment.round):
-            raise PartitaError(
-                f"it answers an order that was not sent: {reply.kind} in round {reply.round + 1} of plan {reply.plan[:12]}"
-            )
+            raise PartitaError(f"it answers an order that was not sent: {reply.kind} in round {reply.round + 1}")
         if isinstance(job, Evaluate):
             return ClientResult(self.number, records=checked_records(reply, self.number, job.moment.round))
         receipt = {RECEIPT: torch.tensor(job.moment.round + 1)}

@@ -99,7 +99,7 @@ LIES: dict[str, tuple[Callable[[Reply], Reply | None], str]] = {
     "round": (lambda r: dataclasses.replace(r, round=0), "an order that was not sent: train in round 1"),
     "plan": (
         lambda r: dataclasses.replace(r, plan="x" * 64),
-        "an order that was not sent: train in round 2 of plan xxxxxxxxxxxx",
+        "an order that was not sent: train in round 2",
     ),
     "metrics": (lambda r: dataclasses.replace(r, records=(("before_local", "test", 1, 2, 0.0),)), "its metrics hold"),
     "refusal": (lambda r: Reply("train", r.plan, r.round, refused="no disk"), "the site refused: no disk"),

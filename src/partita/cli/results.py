@@ -48,7 +48,7 @@ def print_run(run: "StoredRun", *, oracle: bool = False, notes: bool = True) -> 
     if run.worked_on:
         say(("It is running:", "bold"), f" another process works on {run.folder} now.")
     elif record.status != "done":
-        gone = "Its process is gone. " if record.status == "running" else ""
+        gone = "Its process has ended. " if record.status == "running" else ""
         say(f"{gone}Continue with: partita resume {run.folder}")
 
 

@@ -14,7 +14,7 @@ FEW = 5
 
 
 def remarks(data: Federation) -> list[str]:
-    """What a reader of results should know of the division: invented clients, dropped ones, duplicates."""
+    """Notes on the division for a reader of results: clients made by a split, dropped clients, duplicates."""
     origin = data.origin.get("split")
     name = origin.get("name") if isinstance(origin, dict) else None
     noted = data.origin.get("notes")
@@ -27,7 +27,7 @@ def remarks(data: Federation) -> list[str]:
 
 
 def unanswerable(data: Federation, tested: Sequence[int]) -> list[str]:
-    """What no method can learn or show on these data, looking at clients that are tested."""
+    """Notes on what no method can learn or show on these data; `tested` are the clients that are tested."""
     notes = []
     if len(data) - len(data.newcomers) == 1:
         notes.append("Only one client trains: it has no other client to learn with, so every method trains alone.")

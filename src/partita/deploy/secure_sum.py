@@ -100,7 +100,7 @@ class _Sum:
         return dict.fromkeys(numbers, order)
 
     def _envelopes(self, replies: Mapping[int, Reply], keys: Mapping[int, Keys]) -> dict[int, dict[int, bytes]]:
-        """By sender, then by receiver. A sender that omits a receiver would break the sum, and is left out."""
+        """Envelopes by sender and receiver. A sender that omits a receiver would break the sum, and is left out."""
         found = {at: unpacked_bytes(SECURE + ENVELOPE, reply.sent) for at, reply in replies.items()}
         whole = {at: sent for at, sent in found.items() if sent.keys() == keys.keys() - {at}}
         self.problems |= dict.fromkeys(found.keys() - whole.keys(), "its envelopes are not for all others")

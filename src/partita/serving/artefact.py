@@ -30,7 +30,7 @@ from .tensor_files import hash_of, read_tensors
 
 SHARED, GLOBAL, VOCABULARY = "shared.safetensors", "global.safetensors", "vocabulary.json"
 GUARD = "guard/"
-"""Before the names of tensors in which a client's global network differs from that of others."""
+"""The prefix of tensors in which a client's global network differs from that of others."""
 
 
 class Artefact:
@@ -77,13 +77,13 @@ class Artefact:
         return found
 
     def weight(self, client: str | int) -> float | None:
-        """The weight of the personal model that the guard chose; None where it was not asked."""
+        """The weight of the personal model that the guard chose; None if the run was not guarded."""
         weight: float | None = self.entry(client)["weight"]
         return weight
 
     @property
     def class_names(self) -> Sequence[str]:
-        """Of all classes of the data, also where clients tell only some of them apart."""
+        """The names of all classes of the data, also where a client knows only some of them."""
         names: Sequence[str] = self.card["classes"]
         return names
 

@@ -16,7 +16,7 @@ from .facts import SCORED, scores_told
 from .loaded import LoadedRun
 
 MOST_CLASSES, MOST_CLIENTS = 50, 20
-"""So many are listed in the text; the JSON has all."""
+"""The most classes and clients that the text lists; the JSON has all."""
 
 
 def card_of(
@@ -171,7 +171,7 @@ def _load_text(network: Mapping[str, Any]) -> list[str]:
 
 
 def _models_text(card: Mapping[str, Any]) -> str:
-    """Whose models they are, and how they were made."""
+    """A sentence on whose models these are, and how they were made."""
     entries = list(card["clients"].values())
     told = entries[0].get("onboarded")
     how = VARIANTS[card["variant"]]

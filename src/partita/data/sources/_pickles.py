@@ -46,7 +46,7 @@ _MARK = object()
 
 @dataclass(frozen=True)
 class _Name:
-    """What a pickle asks for: a name, and not the thing."""
+    """The name of what a pickle asks for, and not the thing itself."""
 
     name: str
 

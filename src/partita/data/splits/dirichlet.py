@@ -77,7 +77,7 @@ def dirichlet(
 def _draw(
     classes: list[Rows], clients: int, alpha: float, full: float, source: np.random.RandomState
 ) -> list[tuple[Rows, Rows]]:
-    """For each class its rows in a random order, and where each client's begin and end."""
+    """The rows of each class in a random order, and where each client's begin and end."""
     pieces = []
     sizes = np.zeros(clients, dtype=np.int64)
     for members in classes:

@@ -21,7 +21,7 @@ from ._transport import Message, pack, receive
 from ._worker import pack_setup, results_in, work
 
 ATTEMPTS = 3
-"""How often a job is begun, where the worker that does it dies."""
+"""How often a job is started if the workers that do it die."""
 AHEAD = 8
 """The number of jobs among which a worker gets one for a client that it had before. They hold clients' states."""
 Start = Literal["fork", "spawn"]

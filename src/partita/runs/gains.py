@@ -119,7 +119,7 @@ def _surely_above(known: Iterable[Gain]) -> bool:
 
 
 def remarks(measured: Iterable[tuple[StoredRun, Mapping[str, Beside]]]) -> list[str]:
-    """What a reader of gains over baselines must know: that one is hardly a baseline, or had another budget.
+    """Remarks for a reader of gains over baselines: a baseline learned hardly anything, or budgets are unequal.
 
     Given runs, and what each is measured against.
     """
@@ -191,13 +191,13 @@ def _budget(entry: Mapping[str, Any]) -> str | None:
     if not own or not other or own == other:
         return None
     if own["epochs"] is None:
-        return f"another budget, as local work is not counted in epochs (the baselines': {other['epochs']} in a round)."
+        return f"unequal budgets: only the baselines count epochs ({other['epochs']} in a round)."
     parts = [
-        f"{amount(own[key], unit)} and not {other[key]}"
+        f"{amount(own[key], unit)} against {other[key]}"
         for key, unit in (("rounds", "round"), ("epochs", "local epoch"))
         if own[key] != other[key]
     ]
-    return f"another budget, {listed(parts)}."
+    return f"unequal budgets, {listed(parts)}."
 
 
 def _need_same_clients(run: StoredRun, other: StoredRun) -> None:

@@ -34,6 +34,14 @@ def _command(pid: int) -> str:
         return ""
 
 
+def works_in(pid: int, folder: Path) -> bool:
+    """Whether a process works in a folder. One that is ending has none."""
+    try:
+        return os.readlink(f"/proc/{pid}/cwd") == str(folder.resolve())
+    except OSError:
+        return False
+
+
 def alive(pid: int) -> bool:
     """Whether a process is more than an entry in a list."""
     try:

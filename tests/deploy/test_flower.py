@@ -41,7 +41,7 @@ from partita.experiment.simulate import run_stages
 from partita.models.mlp import mlp
 from partita.runs.store import Store
 from partita.tensors import Tensors
-from watching import children
+from watching import children, works_in
 
 DATA = {"name": "digits", "split": {"name": "dirichlet", "clients": 3, "alpha": 0.5}}
 METHODS = {"fedper": fedper(epochs=1), "flayer": flayer(on=fedper(epochs=1))}
@@ -116,7 +116,7 @@ def disturbed(exchange: Exchange, folder: Path) -> Exchange:
 
 def kill(folder: Path) -> None:
     """The process of the federation that works in a folder."""
-    [process] = [each for each in children() if os.path.realpath(f"/proc/{each}/cwd") == str(folder.resolve())]
+    [process] = [each for each in children() if works_in(each, folder)]
     os.kill(process, signal.SIGKILL)
 
 

@@ -1,6 +1,6 @@
 """A Hugging Face model with personal LoRA matrices and a shared classifier.
 
-The model is tiny and random, so that the example runs anywhere. In earnest:
+The model is tiny and random, so that the example runs anywhere. For real use:
 AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=3).
 """
 

@@ -501,7 +501,7 @@ ATTACKS: dict[str, tuple[bytes, str]] = {
         b"cnumpy.core.numeric\n_frombuffer\n(C\x04\xff\xff\xff\xffcnumpy\ndtype\n(S'U1'\nI0\nI1\ntR"
         + ONE
         + b"S'C'\ntR.",
-        "an array of text holds what is no character",
+        "an array of text holds a number that is no character",
     ),
     "a key so deep that its hash would not end": (
         b"})" + b"\x85" * 200_000 + b"Ns.",

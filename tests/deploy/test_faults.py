@@ -96,8 +96,11 @@ LIES: dict[str, tuple[Callable[[Reply], Reply | None], str]] = {
     "samples": (lambda r: dataclasses.replace(r, samples=10**6), "1000000 samples .* introduced itself with 7"),
     "batches": (lambda r: dataclasses.replace(r, batches=10**6), "1000000 batches"),
     "weight": (lambda r: dataclasses.replace(r, weight=-1.0), "weight"),
-    "round": (lambda r: dataclasses.replace(r, round=0), "which was not asked"),
-    "plan": (lambda r: dataclasses.replace(r, plan="x" * 64), "which was not asked"),
+    "round": (lambda r: dataclasses.replace(r, round=0), "an order that was not sent: train in round 1"),
+    "plan": (
+        lambda r: dataclasses.replace(r, plan="x" * 64),
+        "an order that was not sent: train in round 2",
+    ),
     "metrics": (lambda r: dataclasses.replace(r, records=(("before_local", "test", 1, 2, 0.0),)), "its metrics hold"),
     "refusal": (lambda r: Reply("train", r.plan, r.round, refused="no disk"), "the site refused: no disk"),
     "size": (sent(lambda s: {**s, "values/more": torch.ones(1 << 20)}), "bytes, and at most"),

@@ -60,7 +60,7 @@ def test_the_work_of_one_who_dies_is_done_by_another(tmp_path: Path, start: Star
 
 
 def test_work_that_kills_everyone_is_given_up(tmp_path: Path) -> None:
-    words = r"died 3 times over the same clients \(exit code -9\).*fewer workers"
+    words = r"died 3 times while it worked on the same clients \(exit code -9\).*fewer workers"
     with nothing_left(), pytest.raises(PartitaError, match=words):
         run(ALGORITHMS["fedrep"], "processes:2", run_phase=partial(dying, place=tmp_path, times=99, who=2))
     assert len((tmp_path / "deaths").read_text()) == ATTEMPTS == 3

@@ -259,7 +259,7 @@ def test_another_budget_and_a_baseline_at_the_floor_are_told(tmp_path: Path) -> 
     )
     run = read_run(made)
     [said] = [each for each in remarks([(run, named_baselines(run, {}).found)]) if "budget" in each]
-    assert said == "fedalt against local, global and global + fine-tune: another budget, 3 local epochs and not 2."
+    assert said == "fedalt against local, global and global + fine-tune: unequal budgets, 3 local epochs against 2."
     floor = {"clients": [0, 1], "score": [0.5, 0.5], "micro": 0.5, "macro": 0.5}
     write_run(tmp_path / "base", {1: [0.5, 0.52]}, label="local", analyses={"floor": floor})
     named = [{"name": "local", "run": "../base", "variant": "before_local", "label": "local"}]

@@ -217,7 +217,7 @@ def _card(**changes: Any) -> Callable[[Path], None]:
         (lambda place: (place / CARD).write_text("{"), "cannot be read"),
         (lambda place: (place / CARD).unlink(), "partita export RUN --models"),
         (_card(format=2), "format 2"),
-        (_card(network={"name": "os:system"}), "trust"),
+        (_card(network={"name": "os:system"}), "If you trust it, .* network=system.*--network os:system"),
         (_card(network={"name": "mlpp"}), "mlp"),
         (_card(inputs={}), "damaged"),
         (
@@ -284,6 +284,7 @@ def test_a_network_of_ones_own_is_given(tmp_path: Path) -> None:
     export_models(made._loaded, tmp_path / "models")
     with pytest.raises(PartitaError, match="network=Local"):
         load_exported(tmp_path / "models")
+    assert 'load_exported("THIS FOLDER", network=Local)' in (tmp_path / "models" / "README.md").read_text()
     again = load_exported(tmp_path / "models", network=Local)
     inputs = again.inputs.example()
     assert torch.equal(again.model("a").outputs(inputs), made.model("a").outputs(inputs))

@@ -35,7 +35,7 @@ def apple(
     epochs: Length = 5,
     optimizer: SGD = SGD(0.01, momentum=0.9),
 ) -> Algorithm:
-    """Use a learned mixture of all clients' core networks; train one's own core and the weights of the mixture."""
+    """Use a learned mixture of all clients' core networks; train the client's own and the weights of the mixture."""
 
     def near_prior(trained: Tensors, client: Client) -> Tensor:
         """mu * lambda(round) * |p - p0|^2"""

@@ -28,7 +28,7 @@ class SeedsEvaluated:
     runs: Sequence[Evaluated]
     """One for each seed."""
     means: dict[str, dict[str, dict[str, Mean]]]
-    """By analysis, row and column, of analyses that have means over seeds."""
+    """The means over seeds by analysis, row and column."""
 
 
 class Runs(Sequence[Run]):

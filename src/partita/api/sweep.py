@@ -146,7 +146,7 @@ def points_of(
         experiment = make(settings, data[asked].data if asked in data else None)
         data.setdefault(asked, experiment)
         if not any(len(roles["validation"]) for roles in experiment.data.roles):
-            raise PartitaError("The data hold no validation samples to choose with. Set data.validation=0.2.")
+            raise PartitaError("The data hold no validation samples to choose by. Set data.validation=0.2.")
         found.append(Point(chosen, experiment, folder_for(experiment.algorithm.name, experiment, folder)))
     return found
 

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 SERVER = ("fastapi", "uvicorn", "prometheus_client")
-"""What the extra `serve` installs."""
+"""The packages that the extra `serve` installs."""
 
 
 def serve_command(folder: Path) -> str:

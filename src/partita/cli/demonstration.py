@@ -17,8 +17,8 @@ RATE = {"name": "sgd", "lr": 0.3}
 """The rate that validation data choose for the baselines of the full demonstration; all methods use it."""
 STORY = """\
 Thirty people sort digits into ten drawers, each in an order of their own: what a 3 looks like is common to all, and
-where it belongs is personal. local trained each person alone, fedavg made one model for all, and five methods something
-between. All had {rounds} and the same network."""
+where it belongs is personal. local trained each person alone, fedavg made one model for all, and the other five methods
+are in between. All had {rounds} and the same network."""
 METHODS: dict[str, dict[str, Any]] = {
     "fedavg": {"name": "fedavg", "optimizer": RATE},
     "fedper": {"name": "fedper", "epochs": 1, "optimizer": RATE},

@@ -6,14 +6,14 @@ import sys
 
 
 class Ending:
-    """Ends this process without taking apart what is loaded, which takes a tenth of a second where that is torch.
+    """Ends this process without unloading modules, which takes a tenth of a second for torch.
 
-    Of exit handlers the first that was registered is called last, so this is made before anything else is imported.
+    The exit handler that is registered first is called last, so this is made before anything else is imported.
     """
 
     def __init__(self) -> None:
         self.code: int | None = None
-        """The exit code. As long as it is not known, as after an error that nobody expected, Python ends as usual."""
+        """The exit code. While it is not known, as after an unexpected error, Python ends as usual."""
         atexit.register(self._end)
 
     def _end(self) -> None:
@@ -24,6 +24,6 @@ class Ending:
                 if stream and not stream.closed:
                     stream.flush()
         except OSError:
-            # Python tries again, tells what is wrong, and has an exit code for it.
+            # Python tries again, reports the error, and has an exit code for it.
             return
         os._exit(self.code)

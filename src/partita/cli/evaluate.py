@@ -132,7 +132,7 @@ def _name_left_out(left_out: Mapping[str, str]) -> None:
 
 
 def _means(analyses: "Sequence[Analysis]", several: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """For machines: each analysis with means over seeds, by row and column."""
+    """Means over seeds as JSON values, by analysis, row and column."""
     from ..evaluation.analysis import means_over_seeds
 
     found = means_over_seeds(analyses, [each["analyses"] for each in several])

@@ -25,7 +25,7 @@ def holds_several(folder: Path) -> bool:
 
 
 def show_several(folder: Path, as_json: bool) -> None:
-    """What the report of the folder says in its result, on the terminal."""
+    """Print the result of the folder's report."""
     from ..report.conclusion import conclusions
     from ..report.results import results
     from ..report.study import study
@@ -61,7 +61,7 @@ class Made:
         return [self.results[run.folder] for run in self.groups[name]]
 
     def as_dict(self, over_seeds: "Callable[[list[dict[str, Any]]], dict[str, Any]]") -> dict[str, Any]:
-        """For machines: `over_seeds` makes of the results of a group what is said of all of them."""
+        """The results as JSON values; `over_seeds` summarizes those of a group."""
         groups = {
             name: {
                 "runs": [str(run.folder) for run in runs],

@@ -16,7 +16,7 @@ SHOW_CURSOR = b"\x1b[?25h"
 
 
 def continued_by(command: str) -> str:
-    """What is said of a run that was interrupted."""
+    """The line about a run that was interrupted."""
     return f"{SAID} Finished rounds are kept. Continue with: {command}"
 
 
@@ -43,7 +43,7 @@ def interrupt(_: int, frame: FrameType | None, said: str = SAID) -> None:
 
 @contextmanager
 def interrupted_once(command: str) -> Iterator[None]:
-    """Ctrl-C and SIGTERM interrupt the block. More of them do not disturb it in ending what it has started.
+    """Ctrl-C and SIGTERM interrupt the block. Further signals do not disturb it while it ends what it has started.
 
     `command` continues what is interrupted.
     """

@@ -183,8 +183,8 @@ def restore(
 ) -> None:
     """Continue with an older personal state, or with none, after the last one was lost and the server is ahead.
 
-    Stop the site first. Its last state of the plan then stands for the state of the given round, as if the site had
-    not learned in between.
+    Stop the site first. It then uses its last state of the plan as the state of the given round, as if it had not
+    trained in between.
 
     Example: partita node restore node.toml plan.json --round 7
     """

@@ -48,7 +48,7 @@ def print_run(run: "StoredRun", *, oracle: bool = False, notes: bool = True) -> 
     if run.worked_on:
         say(("It is running:", "bold"), f" another process works on {run.folder} now.")
     elif record.status != "done":
-        gone = "Its process is gone. " if record.status == "running" else ""
+        gone = "Its process has ended. " if record.status == "running" else ""
         say(f"{gone}Continue with: partita resume {run.folder}")
 
 
@@ -132,7 +132,7 @@ def print_gains(run: "StoredRun", gains: "list[Gain]", beside: "NamedBaselines")
         say(f"The model * is {said}.")
     totals = [gain.over for gain in gains if gain.has_intervals and not gain.paired]
     if totals:
-        say(f"The intervals over {listed(totals)} are of totals alone, which makes them rather too wide.")
+        say(f"The intervals over {listed(totals)} are from totals, not from pairs of answers, and so too wide.")
     for name, each in beside.found.items():
         say(f"{name}: {each.run.record.settings_text}; {each.choice}")
     for text in remarks([(run, beside.found)]):

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class BaselineChoice(str, Enum):
-    """How much is done for baselines."""
+    """How baselines are made."""
 
     tuned = "tuned"
     quick = "quick"

@@ -79,9 +79,15 @@ def serve(
     catalogue.need_usable()
     bound = bind(host, port)
     if not token and not is_loopback(bound):
-        terminal.tell("Everyone who can reach this machine can ask: no --token-file is given.", "yellow", "Note")
+        terminal.tell(
+            "Everyone who can reach this machine can ask the models. To limit this, give --token-file FILE.",
+            "yellow",
+            "Note",
+        )
     if token and keep is None:
-        terminal.tell("Onboarded clients are gone when the server stops: no --keep is given.", "yellow", "Note")
+        terminal.tell(
+            "Onboarded clients are lost when the server stops. To keep them, give --keep FOLDER.", "yellow", "Note"
+        )
     use_one_thread()
     limits = Limits(rate=rate, seconds=seconds, rows=rows, batch=batch)
     page = address(bound)

@@ -27,7 +27,7 @@ def weights_of_task(client: Client) -> Tensors:
 
 
 def received_replaces_own(tensors: Tensors, client: Client) -> Tensors:
-    """What was received replaces what the client had, except tensors that `DECIDED` keeps on the client."""
+    """Received tensors replace those of the client, except tensors that `DECIDED` keeps on the client."""
     decided = DECIDED(client.task.network, frozenset(client.received))
     return tensors | client.received | only(client.own, decided)
 
@@ -73,11 +73,11 @@ class Algorithm:
     """The phases of clients that do not take part in a round, for methods that train them too."""
     finetune: tuple[Stage, ...] = ()
     upload: Callable[[Tensors, Tensors, Client], tuple[Tensors, Tensors | None]] = all_that_is_shared
-    """From the tensors before and after the phases: the values to send, and a mask. Only shared tensors are sent."""
+    """Takes the tensors before and after the phases; returns values to send and a mask. Only shared ones are sent."""
     weight: Callable[[Tensors, Tensors, Client], float] | None = None
-    """From the same tensors: the client's weight in a mean, for `averaging(weights="uploaded")`."""
+    """Takes the same tensors; returns the client's weight in a mean, for `averaging(weights="uploaded")`."""
     decide: Callable[[Tensors, Sequence[Update], Moment, Network], Collection[str] | None] | None = None
-    """After a round, from the server's state before it and the updates: the tensors that `DECIDED` selects.
+    """Takes the server's state before a round and its updates; returns the tensors that `DECIDED` selects.
 
     The choice is kept in the server's state and downloaded with it; None leaves it as it is.
     """

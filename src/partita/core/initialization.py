@@ -66,7 +66,7 @@ def with_head(kind: HeadInit, *, zero_bias: bool = False) -> Callable[[Client], 
 
 
 def _drawn(kind: HeadInit, like: Tensor) -> Tensor:
-    """On the processor, whose random numbers are the same for every device."""
+    """Weights drawn on the CPU, whose random numbers are the same for every device."""
     weight = torch.empty_like(like, device="cpu")
     gain = nn.init.calculate_gain("relu")
     if kind == "xavier_uniform":

@@ -116,7 +116,7 @@ def of_type(*kinds: type[nn.Module]) -> Selector:
 
 
 def _of_type(*names: str) -> Selector:
-    """By the names of types: in text no type is imported, but looked for among those of the network."""
+    """Modules by the names of their types. No type is imported: it is looked for among those of the network."""
 
     def choose(network: Network) -> frozenset[str]:
         return frozenset(

@@ -60,7 +60,7 @@ class Task:
             for name, tensor in tensors_of(self.module).items()
         }
         self._held = _held(self.module)
-        """By module and attribute, the name of the tensor; a tied weight is held by several modules."""
+        """The name of the tensor by module and attribute; a tied weight is held by several modules."""
         self._others = Snapshot(self.module, except_for=self.weights)
         self.renormalized = _renormalized(self.network)
         """Weights that a forward pass may change in place."""

@@ -22,7 +22,7 @@ class View:
     """Whether each weight of the network is one of the tensors."""
 
     def sources(self, tensors: Tensors, network: Network) -> dict[str, str]:
-        """For each weight of the network that is exactly one of the tensors, the name of that tensor."""
+        """The name of the tensor that is a weight of the network unchanged, for each such weight."""
         # New objects stand in for the tensors, because one tensor may have several names.
         stand_ins = {name: tensor.view_as(tensor) for name, tensor in tensors.items()}
         known = {id(tensor): name for name, tensor in stand_ins.items()}

@@ -181,7 +181,7 @@ def stack(parts: Sequence[tuple[str, Array]]) -> Array:
 
 
 def _form(values: Array) -> str:
-    """What may be mixed: not bytes, which are scaled to 0..1, with other numbers; not text with numbers."""
+    """The form of values. Forms are not mixed: bytes (scaled to 0..1), other numbers, and text."""
     return (
         "bytes" if values.dtype == np.uint8 and values.ndim > 1 else "text" if values.dtype.kind == "U" else "numbers"
     )

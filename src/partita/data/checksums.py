@@ -25,7 +25,7 @@ def digest(path: Path, kind: str) -> str:
 
 
 def note_of(path: Path) -> Path:
-    """Where a file's SHA-256 is kept: beside it, as sha256sum writes it."""
+    """The file beside a file that holds its SHA-256, as sha256sum writes it."""
     return path.with_name(path.name + ".sha256")
 
 

@@ -57,7 +57,7 @@ def floor(federation: Federation, clients: Iterable[int] | None = None) -> Floor
 
 
 def _constant_answer(federation: Federation, client: int) -> tuple[float, int]:
-    """Of the client's test targets: how many a constant is right for, or its squared errors; and how many there are."""
+    """The number of test targets that a constant gets right, or its squared error; and the number of all."""
     targets = federation.samples.targets.numpy()
     train, test = (targets[federation.roles[client][role].numpy()] for role in ("train", "test"))
     if federation.kind == "regression":

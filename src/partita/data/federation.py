@@ -50,7 +50,7 @@ class Federation:
     facts: Mapping[str, int] = field(default_factory=dict)
     """Values that networks may ask for besides shape and classes."""
     label_sets: Sequence[Tensor] = ()
-    """If clients number their own classes: the classes that each client has."""
+    """The classes that each client has, if clients number their own."""
     newcomers: frozenset[int] = frozenset()
     """Clients that never train; they show how new clients fare."""
     names: Sequence[str] = ()

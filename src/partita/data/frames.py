@@ -20,7 +20,7 @@ class Frame(Protocol):
 
 
 def is_frame(data: object) -> bool:
-    """By what it can do: no such library need be installed."""
+    """Whether it has the methods of a data frame; no such library need be installed."""
     return hasattr(data, "columns") and hasattr(data, "to_numpy")
 
 

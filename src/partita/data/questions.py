@@ -14,12 +14,11 @@ FEW = 5
 
 
 def remarks(data: Federation) -> list[str]:
-    """What a reader of results should know of the division: invented clients, dropped ones, duplicates."""
+    """Notes on the division for a reader of results: clients made by a split, dropped clients, duplicates."""
     origin = data.origin.get("split")
     name = origin.get("name") if isinstance(origin, dict) else None
     noted = data.origin.get("notes")
-    # That a split was drawn once is no news.
-    notes = [str(note) for note in noted if note != "drawn 1 times"] if isinstance(noted, list | tuple) else []
+    notes = [str(note) for note in noted] if isinstance(noted, list | tuple) else []
     if data.pool is not None and data.pool.clients is None and name not in ("as_given", "manifest"):
         notes.insert(
             0, f"{data.name} does not name the client of each sample: {name} made {amount(len(data), 'client')}"
@@ -28,7 +27,7 @@ def remarks(data: Federation) -> list[str]:
 
 
 def unanswerable(data: Federation, tested: Sequence[int]) -> list[str]:
-    """What no method can learn or show on these data, looking at clients that are tested."""
+    """Notes on what no method can learn or show on these data; `tested` are the clients that are tested."""
     notes = []
     if len(data) - len(data.newcomers) == 1:
         notes.append("Only one client trains: it has no other client to learn with, so every method trains alone.")

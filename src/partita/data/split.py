@@ -125,6 +125,11 @@ def by_class(pool: Pool, rows: Rows | None = None) -> list[Rows]:
     return np.split(chosen[np.argsort(labels, kind="stable")], np.cumsum(counts)[:-1])
 
 
+def draws(count: int) -> list[str]:
+    """A note if a division was drawn more than once."""
+    return [] if count == 1 else [f"drawn {count} times, because clients had too few samples"]
+
+
 def top_up_(parts: list[Rows], least: int, draw: np.random.RandomState) -> int:
     """Move samples at random from the largest clients to those below the minimum; return how many."""
     moved = 0

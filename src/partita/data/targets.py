@@ -1,4 +1,4 @@
-"""What is to be learned of each sample? A number, or a class: its number, or its name, which is numbered here."""
+"""What is to be learned of each sample? A number, or a class, given by its number or by its name."""
 
 from collections.abc import Sequence
 

@@ -53,18 +53,18 @@ class Benefit:
     rounds: int
     metric: str
     samples: int
-    """For testing."""
+    """The number of test samples."""
     score: float
     gains: Sequence[Gain]
-    """Over local training, and over each global model that the site knows."""
+    """The gains over local training, and over each global model that the site knows."""
     rate: float
-    """Of local training."""
+    """The learning rate of local training."""
     rates: Sequence[float]
-    """Those that were tried on validation data; nothing where there are none."""
+    """The learning rates that were tried on validation data; empty without validation data."""
 
 
 def benefit(hash: str, store: PersonalStore, site: str, data: Federation) -> Benefit:
-    """Of a plan whose model was evaluated at the site."""
+    """The benefit of a plan whose model was evaluated at the site."""
     plan, model = _plan(store, hash), _model(store, hash)
     number, setup = setup_at(plan, site, data)
     with one_thread(), warnings.catch_warnings():
@@ -109,7 +109,7 @@ def _plan(store: PersonalStore, hash: str) -> Plan:
 
 
 def _measured(setup: Setup, number: int, model: Model) -> Measured:
-    """As the server has it measured, and sample by sample."""
+    """The sums that the server asks for, and the outcome of each sample."""
     job = Evaluate([number], [model.own], [model.received], setup.moment(model.round), each=True)
     [found] = job.results(setup, job.participants(setup))
     return _on_test(found.records, found.outcomes, setup)
@@ -164,7 +164,7 @@ def _local(experiment: Experiment) -> tuple[Measured, float, list[Tried]]:
 
 
 def _global_models(store: PersonalStore, site: str, data: Federation) -> Iterator[tuple[str, Measured]]:
-    """Of each plan whose shared part is a whole network: that network, as it was received."""
+    """The network received under each plan whose shared part is a whole network."""
     for hash in store.evaluated:
         model = _model(store, hash)
         number, setup = setup_at(_plan(store, hash), site, data)
@@ -194,7 +194,7 @@ def _gain(over: str, own: Measured, other: Measured, metric: Metric) -> Gain:
 
 @dataclass(frozen=True)
 class Left:
-    """What left a site for one plan, according to its log."""
+    """The data that left a site for one plan, according to its log."""
 
     updates: int = 0
     bytes: int = 0
@@ -206,11 +206,11 @@ class Left:
     facts: Mapping[str, int] | None = None
     """Numbers of samples and classes."""
     refused: Mapping[str, int] | None = None
-    """Reasons for which nothing left, with how often."""
+    """The reasons why nothing left, and how often."""
 
 
 def left(log: Path, plan: str) -> Left:
-    """Nothing of a log that was changed is believed."""
+    """Read what left from the log; a log that was changed is an error."""
     about = [entry for entry in entries_of(log) if entry.get("plan") == plan]
     gone = [entry for entry in about if entry["event"] == "left"]
     refused = Counter(str(entry["reason"]) for entry in about if entry["event"] == "refused")

@@ -15,7 +15,7 @@ from .wire import receive, send
 PATIENCE = 60.0
 """Seconds in which an app that was started must be there."""
 GRACE = 30.0
-"""Seconds beyond the deadline after which an app that says nothing counts as gone."""
+"""Seconds beyond the deadline after which a silent app counts as lost."""
 PAUSE = 2.0
 """Seconds before another attempt to start an app."""
 Keys = Callable[[], Mapping[str, str]]
@@ -56,7 +56,7 @@ class Carrier:
                     yield number, reply
                 return
             except GeneratorExit:
-                # What still comes is of no use to anybody.
+                # Later replies are of no use.
                 self.close()
                 raise
             except (EOFError, OSError):

@@ -20,7 +20,7 @@ from ..errors import PartitaError
 from .services import AUTHORITY, CERTIFICATE, KEY
 
 DAYS = 30
-"""So long certificates hold."""
+"""The number of days for which certificates are valid."""
 
 
 def make_certificates(folder: Path, host: str = "localhost") -> None:
@@ -77,7 +77,7 @@ def need_key(path: Path) -> None:
 
 
 def fingerprint(public_key: bytes) -> str:
-    """Of a public key, in PEM or as OpenSSH writes it; a site compares it with what `ssh-keygen -l` shows."""
+    """The fingerprint of a public key, in PEM or OpenSSH form; a site compares it with that of `ssh-keygen -l`."""
     ssh = public_key.startswith((b"ssh-", b"ecdsa-"))
     load = serialization.load_ssh_public_key if ssh else serialization.load_pem_public_key
     key = load(public_key)

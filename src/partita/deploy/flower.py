@@ -48,7 +48,7 @@ def hand_over(message: Message, context: Context) -> Message:
     try:
         reply = ask(Path(str(context.node_config["socket"])), body_of(message))
     except (KeyError, PartitaError):
-        # The reason names places of the site's machine, which are no one else's concern.
+        # The reason names paths of the site's machine, which stay there.
         return Message(Error(NOBODY, "the site's process does not run (partita node run)"), reply_to=message)
     return Message(content_of(reply), reply_to=message)
 
@@ -72,7 +72,7 @@ class Asked:
 
     orders: Mapping[str, bytes]
     seconds: float
-    """In which sites must answer."""
+    """The seconds in which sites must answer."""
     absent: float
     """Seconds after which a site that is not there is given up."""
     keys: Mapping[str, str] | None = None
@@ -85,11 +85,11 @@ class Awaited:
 
     order: bytes
     connection: str = ""
-    """Of its SuperNode, to which the order was brought last: when it began."""
+    """The start of the connection of the SuperNode to which the order was sent last."""
     missing: float | None = None
-    """Since when no SuperNode of the site is connected."""
+    """The time since which no SuperNode of the site is connected."""
     again: float | None = None
-    """When to bring the order again."""
+    """The time at which to send the order again."""
 
     def is_given_up(self, now: float, absent: float) -> bool:
         self.missing = now if self.missing is None else self.missing
@@ -179,7 +179,7 @@ def content_of(message: bytes) -> RecordDict:
 
 
 def body_of(message: Message) -> bytes:
-    """What `content_of` was given. A holder of a site's key can send anything else."""
+    """The body that `content_of` was given. A holder of a site's key can send anything else."""
     found = message.content.get(BODY)
     body = found.get(BODY) if isinstance(found, ArrayRecord | ConfigRecord) else None
     if isinstance(body, Array):
@@ -199,7 +199,7 @@ def _body_or_problem(reply: Message | str) -> tuple[bytes, str | None]:
 
 
 def _asked(connection: socket) -> Asked | None:
-    """What the server's process asks; None when there is nothing more to do."""
+    """The next request of the server's process; None when there are no more."""
     try:
         header = json.loads(receive(connection))
         orders = {site: receive(connection) for site in header["sites"]}
@@ -209,5 +209,5 @@ def _asked(connection: socket) -> Asked | None:
 
 
 def _tell(connection: socket, **facts: object) -> None:
-    """Nothing says that there is nothing more to come."""
+    """Send facts to the server's process; a call without facts says that no more come."""
     send(connection, json.dumps(facts).encode())

@@ -28,9 +28,9 @@ class Policy:
     """Names or patterns, as in `fed*`; what a method is built on, and its server, must be allowed too."""
     models: tuple[str, ...] = ()
     least_sites: int = 2
-    """Of every plan, approved or not: the least number of sites that take part, in the plan and in each round."""
+    """The least number of sites that take part in a plan and in each round, for every plan, approved or not."""
     secure: bool = False
-    """Of every plan, approved or not: updates must leave with masks, so that the server learns their sum alone."""
+    """Updates must leave with masks, so that the server learns only their sum, for every plan, approved or not."""
 
     def allows(self, plan: Plan) -> bool:
         settings = plan.experiment
@@ -48,11 +48,11 @@ class Leaving:
     """Names or patterns."""
     most_bytes: int | None = None
     most_norm: float | None = None
-    """Of the difference between what was received and what is sent."""
+    """The largest norm of the difference between what was received and what is sent."""
     metrics: bool = True
     """Whether scores of the site's models on its own held-out samples leave."""
     privacy: Privacy | None = None
-    """Then updates leave with noise, and metrics do not leave."""
+    """With a privacy budget, updates leave with noise, and metrics do not leave."""
 
     @property
     def with_metrics(self) -> bool:
@@ -82,7 +82,7 @@ class Contract:
     labels: tuple[int, ...] | None = None
     """No sample may have another label."""
     least_samples: int = 1
-    """For training."""
+    """The least number of training samples."""
     most_overlap: float = 1.0
     """The largest share of test samples whose input is also that of a training sample."""
     schema: str = ""
@@ -192,7 +192,7 @@ def write_approvals(path: Path, approved: Mapping[str, str]) -> None:
 
 
 def _names(settings: Any) -> Iterator[str]:
-    """Of a thing and of all that it is made of."""
+    """The names of an object and of all its parts."""
     if isinstance(settings, Mapping):
         if "name" in settings:
             yield str(settings["name"])

@@ -38,7 +38,7 @@ class Member:
         self._keys: Mapping[int, Keys] = {}
         self._threshold = 0
         self._held: dict[int, tuple[bytes, bytes]] = {}
-        """Of each site in the sum, the shares of its seed and of its key."""
+        """The shares of the seed and of the key of each site in the sum."""
         self._opened = False
 
     @property
@@ -46,7 +46,7 @@ class Member:
         return _public(self._pairs), _public(self._messages)
 
     def shares(self, keys: Mapping[int, Keys], threshold: int) -> dict[int, bytes]:
-        """For each other site, an envelope with its shares of this one's secrets."""
+        """An envelope for each other site, with its shares of this site's secrets."""
         flat = [key for pair in keys.values() for key in pair]
         if keys.get(self.number) != self.keys or len(set(flat)) != len(flat):
             raise PartitaError("The keys for the sum are not those of this site, or one comes twice.")

@@ -39,14 +39,14 @@ class Order:
     round: Count = 0
     """Counted from 0, as in `Moment`."""
     kept: Count = 0
-    """After which round (counted from 1) the site's own state was last accepted; it starts from there."""
+    """The round (counted from 1) after which the site's own state was last accepted; it starts from there."""
     evaluated: bool = False
     taking_part: Count = 0
     """How many sites take part in the round."""
     threshold: Count = 0
     """How many sites can open the sum of masked updates."""
     rejected: str = ""
-    """Why the last reply of the site was left out, if it was."""
+    """The reason why the last reply of the site was left out; empty if it was used."""
     received: Tensors = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -70,9 +70,9 @@ class Reply:
     """The plan's hash."""
     round: Count = 0
     refused: str = ""
-    """Why the site did not do what was asked, if it did not."""
+    """The reason why the site refused the order; empty if it did not."""
     facts: Mapping[str, int] = field(default_factory=dict)
-    """Of an introduction: the numbers of its samples by role, and of its classes."""
+    """In an introduction: the site's numbers of samples by role, and of classes."""
     records: tuple[tuple[Any, ...], ...] = ()
     """Metrics: variant, role, count, correct and loss of each."""
     samples: Samples = 0
@@ -106,7 +106,7 @@ def unpacked_bytes(prefix: str, tensors: Tensors) -> dict[int, bytes]:
 
 
 def packed_update(update: Update) -> Tensors:
-    """Of masked tensors, the entries that are sent, and a bit for each entry: what is not sent stays."""
+    """An update as tensors: of a masked one the entries that are sent, and a bit for each entry."""
     masks = update.mask or {}
     values = {name: tensor[masks[name]] if name in masks else tensor for name, tensor in update.values.items()}
     bits = {name: torch.from_numpy(np.packbits(mask.reshape(-1).numpy())) for name, mask in masks.items()}

@@ -23,7 +23,7 @@ class NodeSettings:
     """The file of a site, without its data."""
 
     name: str
-    """As plans call the site."""
+    """The name of the site in plans."""
     folder: str = "."
     """Where it keeps everything, seen from the file."""
     key: str | None = None

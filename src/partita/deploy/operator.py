@@ -125,7 +125,7 @@ class Operator:
 
 
 def fingerprint_of(public_key: Path) -> str:
-    """Of the key in a file, which must be a public one as OpenSSH writes it."""
+    """The fingerprint of the public key in a file, as OpenSSH writes it."""
     certificates = optional("partita.deploy.certificates", "partita[flower]")
     try:
         found: str = certificates.fingerprint(public_key.read_bytes())

@@ -21,7 +21,7 @@ from .states import read, written
 
 DATABASE = "personal.sqlite"
 FORMAT = 2
-"""Of the database. States of another one cannot be read."""
+"""The format of the database. States in another format cannot be read."""
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS plans (plan TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS states (
@@ -192,7 +192,7 @@ class PersonalStore:
 
     @property
     def releases(self) -> int:
-        """Of all plans together: they are about the same data."""
+        """The number of releases under all plans together: they are about the same data."""
         with self._explained():
             return int(self._connection.execute("SELECT COALESCE(SUM(count), 0) FROM releases").fetchone()[0])
 
@@ -214,7 +214,7 @@ class PersonalStore:
                 connection.execute("INSERT OR REPLACE INTO evaluations VALUES (?, ?, ?)", (plan, round, kept))
 
     def _state(self, plan: str, slot: Slot) -> tuple[int, Tensors]:
-        """Of a slot that holds something."""
+        """The round and the tensors of a slot that holds a state."""
         round, number, count = self._connection.execute(
             "SELECT round, blob, parts FROM states WHERE plan = ? AND slot = ?", (plan, slot)
         ).fetchone()

@@ -33,7 +33,7 @@ class DataFacts:
     own_labels: bool
     """Whether each site numbers only the classes that it has."""
     class_names: tuple[str, ...] = ()
-    """Those of the classes, in their order, where they are known."""
+    """The names of the classes, in their order, where they are known."""
 
     @classmethod
     def of(cls, data: Federation) -> "DataFacts":
@@ -92,12 +92,12 @@ class Plan:
 
     @property
     def text(self) -> str:
-        """As JSON, in one form for one plan."""
+        """The plan as JSON; equal plans have equal texts."""
         return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
     @classmethod
     def read(cls, text: str) -> "Plan":
-        """From its text; that of another version is refused."""
+        """Read a plan from its text; a plan of another version is refused."""
         try:
             values = parse_json(text)
             if (found := values["format"]) != FORMAT or values["partita"] != version("partita"):
@@ -146,7 +146,7 @@ def _settings(experiment: Experiment) -> dict[str, Any]:
 
 
 def _refuse(experiment: Experiment) -> None:
-    """What cannot run in a federation."""
+    """Refuse what cannot run in a federation."""
     label = experiment.algorithm.label
     if experiment.stages[-1].algorithm.refinement:
         raise PartitaError(

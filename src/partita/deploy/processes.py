@@ -36,7 +36,7 @@ class Part:
     """One of our commands with all that it starts, in a folder that has its log."""
 
     name: str
-    """As a sentence begins with it."""
+    """The name of the process, as a sentence begins with it."""
     folder: Path
     command: Sequence[str]
     prepare: Callable[[], None] = lambda: None

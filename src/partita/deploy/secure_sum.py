@@ -100,7 +100,7 @@ class _Sum:
         return dict.fromkeys(numbers, order)
 
     def _envelopes(self, replies: Mapping[int, Reply], keys: Mapping[int, Keys]) -> dict[int, dict[int, bytes]]:
-        """By sender, then by receiver. A sender that omits a receiver would break the sum, and is left out."""
+        """Envelopes by sender and receiver. A sender that omits a receiver would break the sum, and is left out."""
         found = {at: unpacked_bytes(SECURE + ENVELOPE, reply.sent) for at, reply in replies.items()}
         whole = {at: sent for at, sent in found.items() if sent.keys() == keys.keys() - {at}}
         self.problems |= dict.fromkeys(found.keys() - whole.keys(), "its envelopes are not for all others")
@@ -143,7 +143,7 @@ class _Sum:
         if reply.refused:
             raise PartitaError(f"the site refused: {reply.refused}")
         if (reply.kind, reply.plan, reply.round) != (kind, self.sites.plan.hash, self.round):
-            raise PartitaError(f"a reply to {reply.kind} of round {reply.round + 1}, which was not asked")
+            raise PartitaError(f"it answers an order that was not sent: {reply.kind} in round {reply.round + 1}")
         return reply
 
     def _vectors(self, trained: Mapping[int, Reply]) -> dict[int, Tensors]:

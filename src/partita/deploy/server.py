@@ -44,11 +44,11 @@ class Limits:
     """The limits that the server sets for replies and rounds."""
 
     seconds: float = 600.0
-    """In which a site must answer."""
+    """The seconds in which a site must answer."""
     replies: int = 1
-    """How many updates a round needs at least."""
+    """The least number of updates that a round needs."""
     norm: float | None = None
-    """How far an update may be from what the site received, in the Euclidean norm."""
+    """The largest Euclidean norm of the change that a site sends."""
     absent: float = 60.0
     """Seconds after which a round continues without a site that is not connected."""
 
@@ -164,7 +164,7 @@ class Sites:
                 self.note("asked", kind=KINDS[kind], round=round, sites=sites, seconds=self.limits.seconds)
 
     def rejected(self, setup: Setup, number: int, order: "SingleOrder", reason: str) -> ClientResult:
-        """Nothing but why the site is left out, if the plan allows that; else the run stops."""
+        """A result with the reason why the site is left out, if the plan allows that; else the run stops."""
         site, round = self.plan.sites[number], order.round
         self.on_rejection(Rejection(site, round, reason))
         self.note("left out", site=site, round=round, reason=reason)
@@ -210,7 +210,7 @@ class SingleOrder:
         if reply.refused:
             raise PartitaError(f"the site refused: {reply.refused}")
         if (reply.kind, reply.plan, reply.round) != (KINDS[type(job)], plan, job.moment.round):
-            raise PartitaError(f"a reply to {reply.kind} of round {reply.round + 1}, which was not asked")
+            raise PartitaError(f"it answers an order that was not sent: {reply.kind} in round {reply.round + 1}")
         if isinstance(job, Evaluate):
             return ClientResult(self.number, records=checked_records(reply, self.number, job.moment.round))
         receipt = {RECEIPT: torch.tensor(job.moment.round + 1)}

@@ -20,7 +20,7 @@ MESSAGES = ("message_ins", "message_res")
 PATIENCE = 10.0
 """Seconds in which a SuperLink that is there answers."""
 HOST = "127.0.0.1"
-"""This machine alone."""
+"""The address at which only this machine can connect."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,11 @@ class SuperNodeService:
     superlink: str
     """Host and port."""
     certificate: Path
-    """Of the authority that signed the SuperLink's."""
+    """The certificate of the authority that signed the SuperLink's."""
     key: Path
     """The site's, whose public half was enrolled."""
     socket: Path
-    """At which the site's own process answers."""
+    """The socket at which the site's own process answers."""
 
     def run(self, home: Path) -> int:
         """Run it until it ends, with its files in `home`; returns its exit code."""

@@ -177,7 +177,7 @@ class Site:
                 raise PartitaError(f"The server sends {name} with values that are not finite.")
 
     def _setup(self, hash: str) -> tuple[Plan, int, Setup]:
-        """Of a plan that was introduced, before this process began perhaps, and is approved still."""
+        """The setup of a plan that was introduced, perhaps to an earlier process, and is still approved."""
         text = self._store.plan(hash)
         if text is None:
             raise PartitaError(f"The plan {hash[:12]} was not introduced to this site.")

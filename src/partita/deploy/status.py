@@ -32,17 +32,17 @@ class SiteStatus:
     """When it was last connected, or answered."""
     last_answer: str | None = None
     asked_since: str | None = None
-    """Since when its reply is awaited."""
+    """The time since which its reply is awaited."""
     late: bool = False
     answers: int = 0
     left_out: int = 0
     problem: str = ""
-    """Why it is left out, until its next answer."""
+    """The reason why it is left out, until its next answer."""
     received: int = 0
     """Bytes of messages to the site."""
     sent: int = 0
     score: float | None = None
-    """On its own test data, after the last round that was evaluated."""
+    """The score on its own test data, after the last round that was evaluated."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Status:
     """The last ones, the newest first."""
     refused: int = 0
     seconds: list[tuple[int, float, int]] = field(default_factory=list)
-    """Of each round: its number, how long it took, and how many updates it had."""
+    """The number, the seconds and the number of updates of each round."""
     course: dict[int, float] = field(default_factory=dict)
     """The mean score over sites after each evaluated round."""
     courses: dict[str, dict[int, float]] = field(default_factory=dict)

@@ -49,7 +49,7 @@ def program(name: str) -> str:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """For Flower's processes: nothing is sent to its makers, nothing is installed, and its files are in `home`."""
+    """The environment of Flower's processes: no telemetry, no installations, and Flower's files in `home`."""
     return {
         **os.environ,
         "PATH": _path(),

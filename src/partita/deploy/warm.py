@@ -109,7 +109,7 @@ def _wait(main: int, loaded: Mapping[str, Callable[[], object]], listener: socke
                 if ended[0] == main:
                     return os.waitstatus_to_exitcode(ended[1])
                 if ended[0] in needed and ended[1]:
-                    # Flower does not notice: orders would come, and nobody would answer them.
+                    # Flower does not notice: orders would come, and no process would answer them.
                     os.kill(main, signal.SIGTERM)
 
 
@@ -120,7 +120,7 @@ def _fork(
     alone: Callable[[], None],
     *inherited: socket.socket,
 ) -> int:
-    """A child that is the command, as if it had been started by itself; when this process is gone, it is `alone`."""
+    """A child that is the command, as if it had been started by itself; when this process has ended, it is `alone`."""
     parent = os.getpid()
     if child := os.fork():
         return child
@@ -160,12 +160,12 @@ def _be(command: Callable[[], object], arguments: list[str]) -> NoReturn:
     except SystemExit as ended:
         code = ended.code
     except KeyboardInterrupt:
-        # A command that stays ends so what it has started. Where that was is of no interest.
+        # A command that stays ends its children by this signal: the traceback has no use.
         code = 128 + signal.SIGINT
     except BaseException:
         traceback.print_exc()
     finally:
-        # What the parent has to clean up, its children must leave alone.
+        # Exit handlers are those of the parent, and must not run in a child.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code if isinstance(code, int) else int(code is not None))

@@ -46,7 +46,7 @@ def listening(path: Path, group: str | None = None) -> Iterator[socket.socket]:
     with suppress(OSError), closing(socket.socket(socket.AF_UNIX)) as other:
         other.connect(str(path))
         raise PartitaError(f"Another process listens at {path}. End it first.")
-    # Under another name until it listens: who sees the path can connect.
+    # The socket has another name until it listens, so that every process that sees the path can connect.
     new = path.with_name(f"{path.name}.new")
     new.unlink(missing_ok=True)
     with closing(socket.socket(socket.AF_UNIX)) as listener:

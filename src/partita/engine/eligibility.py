@@ -149,7 +149,7 @@ def _attributes(part: nn.Module) -> Hashable:
 
 
 def _frozen(value: object) -> Hashable:
-    """A value that is equal as long as nothing in it changes. A TypeError if that cannot be told."""
+    """A value that is equal as long as nothing in it changes. A TypeError if that is not known."""
     if value is None or isinstance(value, bool | int | float | str | bytes | torch.dtype | torch.device):
         return value
     if isinstance(value, BuiltinFunctionType | type) or (isinstance(value, FunctionType) and not value.__closure__):

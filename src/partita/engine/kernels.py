@@ -23,7 +23,7 @@ WORTHWHILE = 1 << 20
 WORTHWHILE_TRACKED = 1 << 22
 """The same with autograd, for which each such product is a call of Python."""
 LARGE_KERNEL = 1 << 18
-"""From this number of weights on, a kernel is looked at."""
+"""With fewer weights, a kernel is not examined."""
 
 
 def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -84,7 +84,7 @@ Pair = tuple[int, int]
 def _convolution(
     inputs: Tensor, weight: Tensor, bias: Tensor | None, stride: Pair, padding: Pair, dilation: Pair, groups: int
 ) -> Tensor | None:
-    """With the weights that meet the image; None if those are all, or if the call is another than a module's."""
+    """The convolution with the weights that meet the image; None if these are all, or if no module made the call."""
     pairs = all(type(each) is tuple and len(each) == 2 for each in (stride, padding, dilation))
     if inputs.dim() != 4 or weight.dim() != 4 or weight.numel() < LARGE_KERNEL or not pairs or _transformed():
         return None

@@ -123,7 +123,7 @@ class Convolution(Weighted):
 
     @property
     def _weight(self) -> Tensor:
-        """That of a convolution over time, as one of images of one row."""
+        """The weight of a convolution over time, as of one over images of one row."""
         weight: Tensor = self.module.weight
         return weight if weight.dim() == 4 else weight.unsqueeze(2)
 

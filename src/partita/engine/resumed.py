@@ -23,7 +23,7 @@ WORTH = 64
 
 @dataclass(frozen=True)
 class Shape:
-    """Of what a module answers: with a row for each sample, or the same for any number."""
+    """The shape of what a module returns: with a row for each sample, or the same for any number."""
 
     sizes: tuple[int, ...]
     by_sample: bool
@@ -62,7 +62,7 @@ class Trace:
     before: list[tuple[nn.Module, nn.Module, Tensor | None]] = field(default_factory=list)
     """Calls that were done by then: by whom, of which module, and the answer if it is a tensor."""
     multiplications: float = 0.0
-    """For each sample, in linear layers and convolutions."""
+    """The multiplications for each sample, in linear layers and convolutions."""
     received: Tensor | None = None
     """What the first of the modules was given."""
 
@@ -141,7 +141,7 @@ def resumptions(
 
 
 def _shape(answer: Tensor | None, other: Tensor | None) -> Shape | None:
-    """From the answers for two samples and for one."""
+    """The shape, from the outputs for two samples and for one."""
     if answer is None or other is None or answer.dtype != other.dtype or answer.dim() != other.dim():
         return None
     if answer.shape == other.shape:

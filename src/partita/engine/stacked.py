@@ -163,7 +163,7 @@ def _side_by_side(phase: Phase, clients: Sequence[Client]) -> tuple[Tensor, Tens
 
 
 def _steps(phase: Phase, clients: Sequence[Client], device: torch.device) -> list[tuple[Tensor, Tensor]]:
-    """For each step the rows of every client's batch, and which of them are real."""
+    """The rows of every client's batch in each step, and which of them are real."""
     batches = [list(phase.rows(client)) for client in clients]
     count = max(map(len, batches))
     size = max((len(rows) for each in batches for rows in each), default=0)

@@ -159,7 +159,7 @@ def _part(
     samples, network = phase.samples(client), client.task.network
     resume = Shortcut.RESUMED in shortcuts
     if resume or Shortcut.FEATURES in shortcuts:
-        # Other samples than those a client trains on may be chosen anew each time.
+        # Samples other than the training data may be chosen again for each phase.
         known = partial(features.remember, client.id, client.purpose) if features and samples is client.train else None
         owners = {network.owners[network_name(name)] for name in names}
         tail = tail_of(client.task.module, owners, samples, remember=known, resume=resume)

@@ -200,7 +200,7 @@ def _embedded(module: nn.Module) -> int:
 
 
 def _difference(found: Tensors, expected: Tensors, before: Tensors) -> str | None:
-    """In which tensor two results differ by more than rounding, relative to how far the tensors have moved."""
+    """The tensor in which two results differ by more than rounding, relative to how far the tensors have moved."""
     if list(found) != list(expected):
         return f"the results are {', '.join(found)} instead of {', '.join(expected)}"
     moved = {name: _distance(value, before[name]) for name, value in expected.items() if name in before}

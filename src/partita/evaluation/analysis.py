@@ -69,15 +69,15 @@ class Analysis:
     title: str
     compute: "Callable[[Population], Result]"
     tables: Callable[[Result, Metric], Sequence[Table]]
-    """For the terminal."""
+    """The tables for the terminal."""
     obstacle: "Callable[[Population], str | None]" = applies_always
-    """Why it does not apply to a run; None where it does."""
+    """The reason why it does not apply to a run; None where it does."""
     when: When = "asked"
-    """Before the first round, after the last one together with the baselines, or when `partita evaluate` asks."""
+    """When it is made: before the first round, after the last with the baselines, or when `partita evaluate` asks."""
     section: str = "analyses"
     """The section of the report that shows it. `analyses` draws `figures`; others draw what they know of."""
     figures: Callable[[Sequence[Findings], Metric], Sequence[Figure]] | None = None
-    """For the report, all methods together; without it, the tables of each method's first run are shown."""
+    """The figures of the report, all methods together; by default the tables of each method's first run."""
     numbers: Callable[[Result], Numbers] | None = None
     """What has a mean over several seeds; without it, what is found under each seed stands alone."""
     of_newcomers: bool = False

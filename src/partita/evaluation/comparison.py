@@ -23,11 +23,11 @@ class MethodScores:
 
     method: str
     mean: float
-    """Over all (seed, client) pairs."""
+    """The mean over all (seed, client) pairs."""
     client_spread: float | None
-    """Over clients, of one seed or its mean over seeds, as everywhere."""
+    """The spread over clients: of one seed, or its mean over seeds, as everywhere."""
     seed_spread: float | None
-    """Over seeds, where a seed's score is the mean over its clients."""
+    """The spread over seeds, where a seed's score is the mean over its clients."""
     seeds: int
     clients: int
     marks: tuple[str, ...] = ()

@@ -26,7 +26,7 @@ from .population import ClientModels, Population
 Start = Literal["initial", "mean", "nearest"]
 """What the personal part starts from: the initial one, the mean of other clients', or the best of theirs."""
 ENOUGH = 5
-"""With fewer validation samples, a client takes what most others chose, and not what its own loss says."""
+"""With fewer validation samples, a client takes what most others chose, not the choice of its own loss."""
 
 
 @dataclass(frozen=True)

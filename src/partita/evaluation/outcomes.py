@@ -65,7 +65,7 @@ def outcomes_of(
 
 
 def paired_interval(own: Outcomes, other: Outcomes) -> Interval | None:
-    """The 95 % interval of the gain of one model over another on the same samples; None if that cannot be told."""
+    """The 95 % interval of the gain of one model over another on the same samples; None if it cannot be computed."""
     if (own.form, own.samples) != (other.form, other.samples) or not own.samples:
         return None
     if own.form == "answers":

@@ -30,7 +30,7 @@ class ClientModels:
 
     algorithm: Algorithm
     client: Client
-    """As the algorithm sees it: without test data, with the initial tensors of the algorithm."""
+    """The client as the algorithm sees it: without test data, with the initial tensors of the algorithm."""
     test: Samples
     run_phase: RunPhase
     """The engine of the experiment."""

@@ -55,7 +55,7 @@ class Summary:
     clients: int
     """The number of clients with samples."""
     quantiles: Mapping[int, float]
-    """By percent, from small scores to large ones, with linear interpolation."""
+    """Quantiles by percent, from small scores to large ones, with linear interpolation."""
     left_out: int = 0
     """The number of clients without samples in this role."""
 

@@ -49,7 +49,7 @@ def over_seeds(several: Sequence[Numbers]) -> dict[str, dict[str, Mean]]:
 
 
 def seeds_table(title: str, several: Sequence[Numbers], metric: Metric) -> Table:
-    """For the terminal: each cell is a mean over seeds and the half width of its 95 % interval."""
+    """A table for the terminal: each cell is a mean over seeds with the half width of its 95 % interval."""
     means, of = over_seeds(several), several[0].of
     columns = list(dict.fromkeys(column for cells in means.values() for column in cells))
     rows = [[row, *(_text(cells.get(column), of, metric) for column in columns)] for row, cells in means.items()]

@@ -32,7 +32,7 @@ class RoundEnded:
     traffic: Sequence[Traffic]
     left_out: Sequence[LeftOut] = ()
     outcomes: Sequence[Outcomes] = ()
-    """After the last round."""
+    """The outcomes of test samples, after the last round."""
     now: str = ""
     """The part that is being done, where a stage consists of parts."""
 

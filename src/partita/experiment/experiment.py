@@ -65,7 +65,7 @@ class Experiment:
     """Replaces the server of algorithms that average."""
     pretrain: Pretraining | None = None
     loss: Loss | None = None
-    """By default the one that fits the data: cross entropy, or the mean squared error."""
+    """The loss to minimise; by default the one that fits the data: cross entropy, or the mean squared error."""
     measure: Measure | None = None
     groups: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
     """Names for parts of the network, each with patterns that match names of tensors."""

@@ -40,7 +40,7 @@ class ClientResult:
     records: Sequence[Record] = ()
     outcomes: Sequence[Outcomes] = ()
     problem: str | None = None
-    """Why the client is left out; then there is nothing else."""
+    """The reason why the client is left out; such a result has nothing else."""
     measured: Any = None
     """What an analysis found."""
 

@@ -136,8 +136,8 @@ def _need_somebody(setup: Setup, number: int, left_out: Sequence[LeftOut]) -> No
     nobody = all((at, client) in gone for at in recent for client in setup.participants(setup.moment(at - 1)))
     if nobody and (len(recent) == NAMED_AFTER or number + 1 == setup.stage.rounds):
         raise PartitaError(
-            f"Everyone who took part in {'the last ' if len(recent) > 1 else ''}{amount(len(recent), 'round')} was "
-            f"left out, so that nothing is learned. {left_out[-1].problem}"
+            f"All clients that took part in {'the last ' if len(recent) > 1 else ''}{amount(len(recent), 'round')} "
+            f"were left out, so nothing is learned. {left_out[-1].problem}"
         )
 
 

@@ -96,7 +96,7 @@ def _allowed(number: Number, ours: Measured) -> float:
 
 
 def _half_width(number: Number) -> float:
-    """Of the published number's 95 % interval, as far as its spread is known."""
+    """Half the width of the published number's 95 % interval, as far as its spread is known."""
     if number.spread is None or number.spread_of is None or number.spread_of < 2:
         return 0.0
     return student_quantile(number.spread_of - 1) * number.spread / math.sqrt(number.spread_of)

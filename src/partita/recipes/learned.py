@@ -28,7 +28,7 @@ def learned(text: str, results: Path) -> str:
             known[key] = Found(recipe, next(stored, None))
         told = _told(known[key], given["name"], given["other"], given[0])
         if told is None:
-            raise PartitaError(f"{given[0]}: no result is stored that has it.")
+            raise PartitaError(f"{given[0]}: no stored result has it.")
         return told
 
     return FIGURE.sub(figure, text)

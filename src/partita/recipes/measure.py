@@ -127,7 +127,7 @@ class Found:
         return Difference(one.value - other.value, None if single else middle(drawn[np.isfinite(drawn)]), one.unit)
 
     def baseline(self, name: str) -> Scores | None:
-        """Of a baseline (floor, local, global, global + fine-tune), averaged as the recipe's first number."""
+        """Scores of a baseline (floor, local, global, global + fine-tune), averaged as the recipe's first number."""
         run = self.result.baselines.get(name) if self.result else None
         average = self.recipe.numbers[0].average if self.recipe.numbers else "macro"
         return self._read(run, Number(name=name, average=average)) if run else None

@@ -26,7 +26,7 @@ class Number:
 
     name: str
     run: str | tuple[str, ...] | None = None
-    """Of several, the one that is best on validation data. None where no settings of ours make it."""
+    """The run, or of several the one that is best on validation data. None where no settings of ours make it."""
     score: str | None = None
     """Which scores of the run (`RunResult.scores`); None are those of the model that the method is meant to use."""
     minus: str | None = None
@@ -41,10 +41,10 @@ class Number:
     spread: float | None = None
     """The published standard deviation."""
     spread_of: Positive | None = None
-    """Over how many clients or seeds the spread is."""
+    """The number of clients or seeds that the spread is over."""
     where: str = ""
     invalid: str | None = None
-    """Why the published number is no target."""
+    """The reason why the published number is no target."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -64,7 +64,7 @@ class Claim:
     within: float = 0.0
     """The share of the second by which the first may be below it."""
     untested: str | None = None
-    """Why no numbers of this recipe decide it."""
+    """The reason why no numbers of this recipe decide it."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -98,11 +98,11 @@ class Small:
 
     minutes: float
     changed: str
-    """In words."""
+    """What is smaller, in words."""
     seeds: Positive = 1
     settings: Mapping[str, Any] = field(default_factory=dict)
     runs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """By name: what is different in single runs."""
+    """The settings that differ in single runs, by name."""
     leaves_out: tuple[str, ...] = ()
     """Runs that it does not make."""
     borrowed: Mapping[str, str] = field(default_factory=dict)
@@ -124,17 +124,17 @@ class Recipe:
     protocol: Protocol
     """Whether the full variant is the published protocol, on the published data."""
     hours: float
-    """Of the full variant, estimated for two cores."""
+    """The hours of the full variant, estimated for two cores."""
     seeds: Positive = 1
     baselines: BaselineWork = "none"
     obstacle: str | None = None
-    """Why it is not run here, and what it would take."""
+    """The reason why it is not run here, and what it would take."""
     deviations: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     """What we think of our results."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     runs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """By name: what a run's settings add to the common ones."""
+    """The settings that each run adds to the common ones, by name."""
     borrowed: Mapping[str, str] = field(default_factory=dict)
     """Runs of other recipes, by our name for them: as `recipe/run`."""
     authors: Mapping[str, str] = field(default_factory=dict)

@@ -24,9 +24,9 @@ class Course:
 
     rounds: Sequence[int]
     test: Mapping[str, Sequence[Sequence[float]]]
-    """By seed: for each round, the score of each client."""
+    """The score of each client after each round, by seed."""
     validation: Mapping[str, Sequence[float | None]] = field(default_factory=dict)
-    """By seed: for each round, the mean over clients."""
+    """The mean over clients after each round, by seed."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class RunResult:
     metric: str
     variant: Variant
     fingerprint: str
-    """Of the data and their division."""
+    """The fingerprint of the data and their division."""
     seconds: float
     """All rounds of all seeds."""
     clients: Sequence[str]
@@ -56,10 +56,10 @@ class RunResult:
     validated: float | None = None
     """The mean validation score after the last round, over clients and seeds."""
     choice: str = ""
-    """Of a baseline: how its settings were chosen."""
+    """How the settings of a baseline were chosen."""
     date: str = ""
     commit: str = ""
-    """Of the program that made the run."""
+    """The commit of the program that made the run."""
 
     @property
     def seeds(self) -> list[str]:

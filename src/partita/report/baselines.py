@@ -39,7 +39,7 @@ class Baselines:
 
     @property
     def names(self) -> dict[str, str]:
-        """By the keys of `key_of`: of a method of the report that is this baseline under every seed, its name."""
+        """The names, by the keys of `key_of`, of methods of the report that are this baseline under every seed."""
         return {json.dumps(key): self._served_by(key) or self._name(key) for key in self._found}
 
     @property

@@ -22,7 +22,7 @@ class Replica:
 
     @cached_property
     def last(self) -> dict[int, Record]:
-        """By client, on test data, after the last round that was evaluated."""
+        """Scores by client, on test data, after the last round that was evaluated."""
         return self.run.tested(self.variant)
 
     @cached_property
@@ -45,7 +45,7 @@ class Method:
     against: Mapping[str, str] = field(default_factory=dict)
     """The baseline of the report that each reference of this method is."""
     choice: str = ""
-    """For a baseline, how its settings were chosen."""
+    """How the settings of a baseline were chosen."""
 
     @property
     def tested(self) -> list[Replica]:
@@ -62,7 +62,7 @@ class Method:
 
     @cached_property
     def scores(self) -> Scores:
-        """By (seed, client)."""
+        """Scores by (seed, client)."""
         return {(each.run.seed, client): record.score for each in self.replicas for client, record in each.last.items()}
 
     @property

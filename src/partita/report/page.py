@@ -39,7 +39,7 @@ def page(title: str, subtitle: str, banners: Sequence[Html], sections: Sequence[
 
 
 def script_hash() -> str:
-    """By which a content security policy knows the script of a report."""
+    """The hash by which a content security policy knows the script of a report."""
     return "sha256-" + base64.b64encode(hashlib.sha256(_file("report.js").encode()).digest()).decode()
 
 

@@ -130,9 +130,9 @@ def _worst(method: Method) -> float:
 
 
 def _best(study: Study, methods: Sequence[Method]) -> list[frozenset[int]]:
-    """For each method, the columns in which it is the best; oracles and unequal terms do not count.
+    """The columns in which each method is the best; oracles and unequal terms do not count.
 
-    Gains over different baselines are no race, and have no best.
+    Gains over different baselines are not comparable, and have no best.
     """
     fair = [method for method in methods if method.finished and not method.marks]
     if len(fair) < 2:
@@ -161,7 +161,7 @@ def _best(study: Study, methods: Sequence[Method]) -> list[frozenset[int]]:
 
 
 def _floor(study: Study) -> Row:
-    """On the clients that were tested; the score of all samples only if these are all clients."""
+    """The floor of the clients that were tested; the score of all samples only if these are all clients."""
     metric, floors = study.metric, [each for _, each in study.floors]
     row = ["floor", metric.spread(fmean(each.macro for each in floors), fmean(pstdev(each.others) for each in floors))]
     known = [run.analyses["floor"] for run, _ in study.floors]

@@ -1,4 +1,4 @@
-"""Which items stand for many? Some that are evenly spread."""
+"""Which items represent many? Some that are evenly spread."""
 
 from collections.abc import Sequence
 from typing import TypeVar

@@ -34,7 +34,7 @@ class Study:
     notes: tuple[str, ...] = field(default=())
     skipped: tuple[Skipped, ...] = ()
     remarks: tuple[str, ...] = ()
-    """On baselines that are hardly any, or had another budget."""
+    """Remarks on baselines that learned hardly anything, or had an unequal budget."""
     place: Path | None = None
     """The folder of the report, from which single runs are linked."""
 

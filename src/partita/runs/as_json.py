@@ -10,7 +10,7 @@ from .stored import StoredRun
 def write_json(
     run: StoredRun, file: IO[str], more: Mapping[str, object] | None = None, *, oracle: bool = False
 ) -> None:
-    """What `run.as_dict()` holds, and more."""
+    """Write what `run.as_dict()` holds, and more."""
     facts = json.dumps({**run.facts(oracle=oracle), **(more or {})})
     file.write(f'{facts[:-1]}, "scores": {{')
     _write_all(file, (f"{json.dumps(at)}: {json.dumps(scores)}" for at, scores in run.scores_by_round()))

@@ -191,7 +191,7 @@ class _Search:
         return Session.open(folder, experiment, on=on)
 
     def _finetuning(self, source: Session, experiment: Experiment, rate: float) -> list[Tried]:
-        """What was tried of fine-tuning, kept with the run that is fine-tuned."""
+        """The settings of fine-tuning that were tried, kept with the run that is fine-tuned."""
         if not self._tuned:
             epochs, factor = QUICK_FINETUNING
             return [Tried(scaled(rate, factor), None, epochs)]

@@ -53,7 +53,7 @@ def _gains(run: StoredRun) -> Iterator[Sequence[object]]:
 
 
 def export_manifest(run: Path, path: Path) -> Path:
-    """Who has which rows, for `data.split=manifest data.split.path=...`."""
+    """Write who has which rows, for `data.split=manifest data.split.path=...`."""
     with Store.open(run) as store:
         manifest = store.manifest
         if manifest is None:

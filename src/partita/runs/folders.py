@@ -17,7 +17,7 @@ BASELINES = "baselines"
 """The folder that holds the baselines of the runs beside it."""
 BESIDE: BaselinesPlace = "../baselines"
 BESIDE_SEEDS: BaselinesPlace = "../../baselines"
-"""Beside the folder that holds a run for each seed."""
+"""The place beside the folder that holds a run for each seed."""
 
 
 def new_folder(parent: Path, experiment: "Experiment") -> Path:

@@ -21,7 +21,7 @@ from .stored import StoredRun, read_run
 LEVEL = 0.05
 """The level of the test that a difference must pass to be called sure."""
 NEAR = 0.02
-"""What is better than a constant answer by no more than this (for errors: by this part) has hardly learned."""
+"""A model that beats a constant answer by no more than this (for errors: by this part) has hardly learned."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ class Beside:
 
     run: StoredRun
     variant: Variant | None = None
-    """None is the one that its method is meant to be used with."""
+    """The variant that is compared; None is the one that its method is meant to be used with."""
     entry: Mapping[str, Any] = field(default_factory=dict)
     """How it was chosen, and for what budget, as the other run notes it."""
 
@@ -100,7 +100,7 @@ def _paired(run: StoredRun, other: Beside) -> dict[int, Interval]:
 
 
 def at_the_floor(known: Mapping[int, Gain], metric: Metric) -> str | None:
-    """How a method stands to a constant answer, unless it is surely better; given its gains over the floor by seed."""
+    """How a method compares with a constant answer, unless it is surely better; from its gains over the floor."""
     if not known:
         return None
     floor = fmean(each.macro for each in known.values())
@@ -122,7 +122,7 @@ def remarks(
     measured: Iterable[tuple[StoredRun, Mapping[str, Beside]]],
     label: Callable[[str, Beside], str] = lambda name, _: name,
 ) -> list[str]:
-    """What a reader of gains over baselines must know: that one is hardly a baseline, or had another budget.
+    """Remarks for a reader of gains over baselines: a baseline learned hardly anything, or budgets are unequal.
 
     Given runs, and what each is measured against. `label` tells baselines of one name apart.
     """
@@ -165,7 +165,7 @@ def failed_baselines(runs: Iterable[StoredRun]) -> list[str]:
 
 
 def _at_the_floor(run: StoredRun, beside: Beside) -> tuple[str, str] | None:
-    """How a baseline that is hardly one stands to the floor, and both scores."""
+    """How a baseline that learned hardly anything compares with the floor, and both scores."""
     lowest = over_floor(beside.run, beside.variant) or _floor_of(run, beside)
     where = _near_floor(lowest.mean, lowest.macro, run.metric) if lowest else None
     if lowest is None or where is None:
@@ -175,7 +175,7 @@ def _at_the_floor(run: StoredRun, beside: Beside) -> tuple[str, str] | None:
 
 
 def _near_floor(gain: float, floor: float, metric: Metric) -> str | None:
-    """How a score of this gain over the floor stands to it, in words; None where it is well above."""
+    """How a score with this gain compares with the floor, in words; None if it is well above."""
     if gain > (NEAR * floor if metric.lower_is_better else NEAR):
         return None
     return "hardly better than" if gain > 0 else "no better than"
@@ -196,13 +196,13 @@ def _budget(entry: Mapping[str, Any]) -> str | None:
     if not own or not other or own == other:
         return None
     if own["epochs"] is None:
-        return f"another budget, as local work is not counted in epochs (the baselines': {other['epochs']} in a round)."
+        return f"unequal budgets: only the baselines count epochs ({other['epochs']} in a round)."
     parts = [
-        f"{amount(own[key], unit)} and not {other[key]}"
+        f"{amount(own[key], unit)} against {other[key]}"
         for key, unit in (("rounds", "round"), ("epochs", "local epoch"))
         if own[key] != other[key]
     ]
-    return f"another budget, {listed(parts)}."
+    return f"unequal budgets, {listed(parts)}."
 
 
 def _need_same_clients(run: StoredRun, other: StoredRun) -> None:
@@ -213,7 +213,7 @@ def _need_same_clients(run: StoredRun, other: StoredRun) -> None:
 
 
 def named_baselines(run: StoredRun, read: dict[Path, StoredRun]) -> NamedBaselines:
-    """Nothing is measured against itself. `read` holds what was read: many runs have the same baselines."""
+    """The baselines, without the run itself. `read` holds what was read: many runs have the same baselines."""
     found: dict[str, Beside] = {}
     lost: dict[str, str] = {}
     own = Path(os.path.normpath(run.folder))

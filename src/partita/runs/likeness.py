@@ -12,7 +12,7 @@ Groups = Mapping[str, Sequence[StoredRun]]
 
 
 def terms(run: StoredRun) -> dict[str, tuple[str, str]]:
-    """What decides a score besides method, data and seed: for each, what is compared and how it is said."""
+    """The terms that decide a score besides method, data and seed: the compared value of each, and its text."""
     record, experiment = run.record, run.record.experiment
     pretrain = (experiment.get("pretrain") or {}).get("rounds", 0)
     rounds = record.rounds + pretrain
@@ -32,7 +32,7 @@ def terms(run: StoredRun) -> dict[str, tuple[str, str]]:
 
 
 def marks(groups: Groups) -> dict[str, tuple[str, ...]]:
-    """What sets each group apart from the others, in words; nothing where all are on equal terms."""
+    """The terms in which each group differs from the others, in words; empty if all are on equal terms."""
     known = {name: [terms(run) for run in runs] for name, runs in groups.items()}
     found: dict[str, tuple[str, ...]] = {}
     for name, several in known.items():

@@ -16,7 +16,7 @@ FORMAT = 7
 WHOLE = "whole"
 """A run keeps who has which rows."""
 BaselinesPlace = Literal["../baselines", "../../baselines"]
-"""Beside the run, or beside the folder of all its seeds. A record from another person may name no other place."""
+"""Places beside the run, or beside the folder of its seeds. A record of another person may name no other place."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class RunRecord:
     experiment: dict[str, Any]
     """The description of the experiment, from which it can be made again."""
     settings: dict[str, str]
-    """In words: every setting that is not a default, and the whole optimizers (`chosen_settings`)."""
+    """Every setting that is not a default, and the whole optimizers, in words (`chosen_settings`)."""
     label: str
     """The method, and the method it is built on."""
     variant: Variant

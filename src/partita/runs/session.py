@@ -207,7 +207,7 @@ class Session:
         except BaseException as problem:
             recorder.commit()
             if isinstance(problem, PartitaError) and not any(map(self.store.rounds, ("pretrain", "run"))):
-                # Nothing came of it, and its folder is free for another attempt.
+                # The run holds nothing, so its folder is free for another attempt.
                 self.store.discard()
                 raise
             failed = f"failed: {str(problem) or type(problem).__name__}"

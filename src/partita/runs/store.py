@@ -79,7 +79,7 @@ class Store:
 
     @classmethod
     def connected(cls, folder: Path, *, write: bool = False) -> "Store":
-        """Open a run without reading its record, for whoever reads it next or has read it before."""
+        """Open a run without reading its record, for callers that read it next or have read it before."""
         if not (folder / DATABASE).is_file():
             raise PartitaError(f"{folder} holds no run ({DATABASE} is missing). List your runs with: partita runs")
         held = lock(folder) if write else None

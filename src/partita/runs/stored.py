@@ -35,7 +35,7 @@ class StoredRun:
     left_out: list[LeftOut] = field(default_factory=list)
     """In all stages, including pretraining."""
     outcomes: list[Outcomes] = field(default_factory=list)
-    """What became of each test sample after the last round, where that is stored."""
+    """The outcome of each test sample after the last round, where it is stored."""
 
     @cached_property
     def worked_on(self) -> bool:
@@ -137,7 +137,7 @@ class StoredRun:
 
     @cached_property
     def _courses(self) -> dict[tuple[Variant, HeldOut], dict[int, float]]:
-        """Those that were asked for."""
+        """Curves that were computed already."""
         return {}
 
     @cached_property

@@ -13,12 +13,12 @@ TABLE = (
     "CREATE TABLE IF NOT EXISTS unfinished (name TEXT, client INTEGER, value TEXT NOT NULL, checksum TEXT NOT NULL, "
     "PRIMARY KEY (name, client)) WITHOUT ROWID"
 )
-"""Made when it is needed."""
+"""The table, which is created when it is needed."""
 THERE = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'unfinished'"
 
 
 def unfinished(store: Store, name: str) -> dict[int, Any]:
-    """What was found of each client before an interruption."""
+    """The results of clients from before an interruption."""
     if not store.select(THERE):
         return {}
     rows = store.select("SELECT client, value, checksum FROM unfinished WHERE name = ?", name)

@@ -30,7 +30,7 @@ from .tensor_files import hash_of, read_tensors
 
 SHARED, GLOBAL, VOCABULARY = "shared.safetensors", "global.safetensors", "vocabulary.json"
 GUARD = "guard/"
-"""Before the names of tensors in which a client's global network differs from that of others."""
+"""The prefix of tensors in which a client's global network differs from that of others."""
 
 
 class Artefact:
@@ -77,13 +77,13 @@ class Artefact:
         return found
 
     def weight(self, client: str | int) -> float | None:
-        """The weight of the personal model that the guard chose; None where it was not asked."""
+        """The weight of the personal model that the guard chose; None if the run was not guarded."""
         weight: float | None = self.entry(client)["weight"]
         return weight
 
     @property
     def class_names(self) -> Sequence[str]:
-        """Of all classes of the data, also where clients tell only some of them apart."""
+        """The names of all classes of the data, also where a client knows only some of them."""
         names: Sequence[str] = self.card["classes"]
         return names
 
@@ -261,11 +261,17 @@ def load_exported(
     try:
         described = card["network"]
         if network is None:
-            if PYTHON in described:
+            if PYTHON in described or (":" in described["name"] and not trust):
+                module, _, name = described["name"].rpartition(":")
                 raise PartitaError(
-                    f"The network of {place} ({described['name']}) is a class of your own. Give it: in Python "
-                    f"load_exported({str(place)!r}, network={described['name']}), on the command line "
-                    f"--network MODULE:{described['name']}, where MODULE.py has the class."
+                    f"The network of {place} ({described['name']}) is a class of "
+                    + (
+                        "its author, whose code runs when it is imported. If you trust it, give"
+                        if module
+                        else "your own. Give"
+                    )
+                    + f" it: in Python load_exported({str(place)!r}, network={name}), on the command line --network "
+                    + (f"{module}:{name}." if module else f"MODULE:{name}, where MODULE.py has the class.")
                 )
             made = convert(Factory, _trusted(described, trust), "network")
         else:

@@ -8,6 +8,7 @@ from typing import Any
 from ..evaluation.gains import hurt_text
 from ..evaluation.metric import Metric
 from ..evaluation.variants import VARIANTS, Variant
+from ..experiment.settings.flat import PYTHON
 from ..formatting import MINUS, NONE, amount
 from ..runs.gains import gains_of
 from .card_files import FORMAT, PREPARATION
@@ -15,7 +16,7 @@ from .facts import SCORED, scores_told
 from .loaded import LoadedRun
 
 MOST_CLASSES, MOST_CLIENTS = 50, 20
-"""So many are listed in the text; the JSON has all."""
+"""The most classes and clients that the text lists; the JSON has all."""
 
 
 def card_of(
@@ -137,7 +138,7 @@ def card_text(card: Mapping[str, Any]) -> str:
         "```python",
         "import partita",
         "",
-        'models = partita.load_exported("THIS FOLDER")',
+        *_load_text(card["network"]),
         f"model = models.model({next(iter(card['clients']))!r})",
         "labels, probabilities = model.predict(inputs)",
         "```",
@@ -158,8 +159,19 @@ def card_text(card: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _load_text(network: Mapping[str, Any]) -> list[str]:
+    """The line that loads the models; a class of the author's own must be given, since no code is in the folder."""
+    if PYTHON not in network and ":" not in network["name"]:
+        return ['models = partita.load_exported("THIS FOLDER")']
+    name = _plain(network["name"].rpartition(":")[2])
+    return [
+        f"# {name} is the class of the network, whose code is not in this folder: get it from the author.",
+        f'models = partita.load_exported("THIS FOLDER", network={name})',
+    ]
+
+
 def _models_text(card: Mapping[str, Any]) -> str:
-    """Whose models they are, and how they were made."""
+    """A sentence on whose models these are, and how they were made."""
     entries = list(card["clients"].values())
     told = entries[0].get("onboarded")
     how = VARIANTS[card["variant"]]

@@ -39,7 +39,7 @@ class Exported:
     facts: Mapping[str, Any]
     classes: Sequence[str]
     about: Mapping[str, Any]
-    """What the card says beside: scores, and label counts where they are wanted."""
+    """Further facts for the card: scores, and label counts on request."""
 
 
 def export_models(

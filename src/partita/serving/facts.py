@@ -36,7 +36,7 @@ class ClientFacts:
         return self._scores["personal"].get(client)
 
     def samples(self, client: int) -> int | None:
-        """For training, where it was counted."""
+        """The number of training samples, where it was counted."""
         counts = self._labels.get(client)
         return sum(counts) if counts is not None else None
 
@@ -50,7 +50,7 @@ class ClientFacts:
         return None if counts is None else self._names or [str(label) for label in range(len(counts))]
 
     def scores(self, client: int) -> dict[str, float]:
-        """By name: personal, guarded, global, local, floor, as far as they were measured."""
+        """Scores by name: personal, guarded, global, local and floor, as far as they were measured."""
         return {name: known[client] for name, known in self._scores.items() if client in known}
 
 

@@ -37,7 +37,7 @@ class LoadedRun:
         self.setup: Setup = session.setup()
         _, self.state = session.store.server(self.setup.stage.name) or (0, {})
         self.shared: Tensors = self.setup.server_tensors(self.state)
-        """What the server has of all that a client holds."""
+        """The tensors of a client that the server has too."""
         self._trust = session.trust
 
     @property
@@ -48,7 +48,7 @@ class LoadedRun:
 
     @property
     def class_names(self) -> Sequence[str]:
-        """Of all classes of the data, also where clients tell only some of them apart."""
+        """The names of all classes of the data, also where a client knows only some of them."""
         data = self.experiment.data
         return list(data.class_names) or [str(number) for number in range(data.classes)]
 
@@ -86,7 +86,7 @@ class LoadedRun:
         return {name: list(fact) if isinstance(fact, tuple) else fact for name, fact in found.items()}
 
     def chosen(self, number: int) -> Chosen | None:
-        """What the guard chose for a client; None where it was not asked."""
+        """The choice of the guard for a client; None if the run was not guarded."""
         weight = self.weights.get(number)
         return None if weight is None else Chosen(weight, self.common[number])
 

@@ -22,7 +22,7 @@ class Kept:
     told: Mapping[str, Any]
     """What its card says of it."""
     folder: Path | None
-    """Where it is written; None if it is in memory alone."""
+    """The folder that it is written to; None if it is only in memory."""
 
 
 def kept_newcomers(folder: Path, run: StoredRun) -> dict[str, Kept]:

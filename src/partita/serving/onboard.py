@@ -48,12 +48,12 @@ class Newcomer:
 
     @property
     def samples(self) -> int:
-        """How many it learned from."""
+        """The number of samples that it learned from."""
         return self.model.about.onboarded or 0
 
     @property
     def scores(self) -> dict[str, float]:
-        """On the test file, where there is one, by model: guarded, personal, global."""
+        """Scores on the test file, if there is one, by model: guarded, personal, global."""
         return scores_told(self.exported.about)
 
 

@@ -27,7 +27,7 @@ class Questions:
     names: Sequence[str]
     answers: Sequence[str] | None = None
     where: str = "The request"
-    """Where they come from, for errors."""
+    """The source of the inputs, for errors."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -146,7 +146,7 @@ def _pictures(path: Path, inputs: Inputs) -> Questions:
 
 
 def _pixels(library: Any, file: Path, inputs: Inputs) -> Array:
-    """Of the size and the channels that the model takes: bytes, or numbers from 0 to 1."""
+    """A picture in the size and channels that the model takes: bytes, or numbers from 0 to 1."""
     channels, height, width = inputs.shape
     with reading(file, "a picture"):
         try:

@@ -60,7 +60,7 @@ class Catalogue:
         raise PartitaError(problems[0])
 
     def entry(self, name: str | None) -> Entry:
-        """By its name; where there is only one, that."""
+        """The entry of this name; without a name, the only one."""
         if name is None and len(self.entries) == 1:
             return next(iter(self.entries.values()))
         if name is None:
@@ -73,7 +73,7 @@ class Catalogue:
         return self.entries[name]
 
     def served(self, name: str) -> Served:
-        """With its models loaded."""
+        """The entry of this name, with its models loaded."""
         if name not in self._served:
             entry = self.entries[name]
             models = entry.models()

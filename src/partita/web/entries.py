@@ -42,10 +42,10 @@ class Entry(Protocol):
         """The method, the data, and how good the models are. A folder that cannot be used is an error."""
 
     def score(self, client: str) -> float | None:
-        """On test data."""
+        """The score of a client on test data."""
 
     def samples(self, client: str) -> int | None:
-        """For training, where it is known."""
+        """The number of training samples of a client, where it is known."""
 
     def client_facts(self, client: str) -> dict[str, Any]:
         """Label counts and scores."""

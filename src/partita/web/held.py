@@ -14,10 +14,10 @@ from ..tensors import Tensors
 
 ROWS = 3
 TOLERANCE = 1e-4
-"""Relative to the largest number: in another order, sums differ in their last digits."""
+"""The tolerance, relative to the largest number: in another order, sums differ in their last digits."""
 
 Route = Literal["shared", "head", "part"]
-"""Nothing of its own; a head, which is applied together with others'; some tensors."""
+"""A client has nothing of its own, a head that is applied together with others', or some tensors."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ OPEN = ("/", "/health", "/openapi.json")
 PAGE = "/page/"
 LOCAL = ("localhost", "127.0.0.1", "[::1]", "")
 MOST_DIGITS = 20
-"""Of the length of a body."""
+"""The most digits of the length of a body."""
 REMEMBERED = 10_000
 """Addresses whose rate is remembered."""
 
@@ -35,7 +35,7 @@ class Limits:
     rate: float = 1000.0
     """Requests per second of one address; 0 is no limit."""
     seconds: float = 10.0
-    """Until a request is answered or given up."""
+    """The seconds until a request is answered or given up."""
     waiting: int = 1024
     """Questions that wait for an answer."""
     batch: int = 64

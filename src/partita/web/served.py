@@ -11,7 +11,7 @@ from ..tensors import Tensors
 from .held import Held, Own, Shared, held, held_global
 
 Load = Callable[[], ClientModel]
-"""What loads a client's model."""
+"""Loads a client's model."""
 
 NOBODY: Mapping[str, Load] = MappingProxyType({})
 
@@ -54,7 +54,7 @@ class Served:
         self.common: Shared | None = None
         self._global: ClientModel | None = None
         self.no_global = ""
-        """Why there is no global model, where there is none."""
+        """The reason why there is no global model; empty if there is one."""
         try:
             self._global = models.global_model()
             self.common = Shared(self._global)

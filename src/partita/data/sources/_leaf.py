@@ -13,7 +13,7 @@ from ..download import find
 
 @dataclass(frozen=True)
 class User:
-    """What one file says of one user."""
+    """The entry of one user in one file."""
 
     where: str
     name: str

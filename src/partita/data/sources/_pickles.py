@@ -46,7 +46,7 @@ _MARK = object()
 
 @dataclass(frozen=True)
 class _Name:
-    """What a pickle asks for: a name, and not the thing."""
+    """The name of what a pickle asks for, and not the thing itself."""
 
     name: str
 
@@ -159,7 +159,7 @@ class _Reader:
 
     def _take(self, count: int) -> list[Any]:
         if count > len(self._stack):
-            raise ValueError("it takes more than it put down")
+            raise ValueError("it takes a value from an empty stack")
         taken = self._stack[len(self._stack) - count :]
         del self._stack[len(self._stack) - count :]
         return taken
@@ -282,5 +282,5 @@ def _values(kind: _Type, content: object, count: int) -> Array:
     if dtype.kind == "b" and raw.max(initial=0) > 1:
         _refuse("an array of truth values holds others")
     if dtype.kind == "U" and values.view(np.dtype("u4").newbyteorder(kind.order)).max(initial=0) > 0x10FFFF:
-        _refuse("an array of text holds what is no character")
+        _refuse("an array of text holds a number that is no character")
     return values

@@ -64,7 +64,7 @@ def _everything(root: Path) -> Pool:
 
 
 def _images(data: Array, name: str) -> Array:
-    """As FL-bench reads them: channels first, from 0 to 1."""
+    """Images as FL-bench reads them: channels first, from 0 to 1."""
     if name == "femnist" and data.ndim == 2 and data.shape[1] == 784:
         data = data.reshape(-1, 1, 28, 28)
     if data.dtype != np.uint8 and data.ndim == 4:
@@ -74,7 +74,7 @@ def _images(data: Array, name: str) -> Array:
 
 
 def _clients(file: Path) -> list[dict[str, list[int]]]:
-    """For each client the rows of each role."""
+    """The rows of each client by role."""
     partition = unpickle(read_bytes(file), file)
     clients = partition.get("data_indices") if isinstance(partition, dict) else None
     if not isinstance(clients, list) or not all(isinstance(each, dict) and "train" in each for each in clients):

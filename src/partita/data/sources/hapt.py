@@ -82,7 +82,7 @@ def _table(tree: Tree, file: str, columns: int) -> Array:
     content = tree.read(file)
     with reading(f"{tree.path}: {file}", f"rows of {columns} numbers"):
         with warnings.catch_warnings():
-            # An empty file is an error here, and needs no warning beside.
+            # An empty file is an error here, and needs no further warning.
             warnings.simplefilter("ignore")
             values: Array = np.loadtxt(io.BytesIO(content), dtype=np.float64, ndmin=2)
         if values.shape[1] != columns or not len(values):

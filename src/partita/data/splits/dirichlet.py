@@ -13,6 +13,7 @@ from ..split import (
     check_part,
     cut,
     dirichlet_shares,
+    draws,
     enough,
     splitting,
     top_up_,
@@ -65,7 +66,7 @@ def dirichlet(
             np.concatenate([members[ends[client] : ends[client + 1]] for members, ends in pieces])
             for client in range(clients)
         ]
-        notes = [f"drawn {drawn} times"]
+        notes = draws(drawn)
         if moved := top_up_(parts, least, source):
             notes.append(f"{moved} samples moved from the largest to the smallest clients")
         return Assignment([cut(part, test, source) for part in parts], notes)
@@ -76,7 +77,7 @@ def dirichlet(
 def _draw(
     classes: list[Rows], clients: int, alpha: float, full: float, source: np.random.RandomState
 ) -> list[tuple[Rows, Rows]]:
-    """For each class its rows in a random order, and where each client's begin and end."""
+    """The rows of each class in a random order, and where each client's begin and end."""
     pieces = []
     sizes = np.zeros(clients, dtype=np.int64)
     for members in classes:

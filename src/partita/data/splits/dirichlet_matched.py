@@ -3,7 +3,19 @@
 import numpy as np
 
 from ..pool import Pool
-from ..split import Assign, Assignment, Rows, Share, by_class, check_least, dirichlet_shares, enough, splitting, top_up_
+from ..split import (
+    Assign,
+    Assignment,
+    Rows,
+    Share,
+    by_class,
+    check_least,
+    dirichlet_shares,
+    draws,
+    enough,
+    splitting,
+    top_up_,
+)
 
 
 @splitting
@@ -26,7 +38,7 @@ def dirichlet_matched(
             enough_each = min(map(len, halves[0])) >= smallest_train and min(map(len, halves[1])) >= smallest_test
             if enough_each or drawn == tries:
                 break
-        notes = [f"drawn {drawn} times"]
+        notes = draws(drawn)
         moved = top_up_(halves[0], smallest_train, draw) + top_up_(halves[1], smallest_test, draw)
         if moved:
             notes.append(f"{moved} samples moved from the largest to the smallest clients")

@@ -47,7 +47,7 @@ def over_clients(records: Iterable[Record]) -> OverClients:
 
 
 def scores_table(metric: Metric, named: Mapping[str, OverClients], on: str = "test") -> Table:
-    """For the terminal: one row for each name that has scores, which are on these samples."""
+    """A table for the terminal: a row for each name that has scores on these samples."""
     rows = [
         [name, metric.spread(each["macro"], each["std"]), metric.text(each["micro"]), f"{each['clients']}"]
         for name, each in named.items()
@@ -64,7 +64,7 @@ def scores_numbers(named: Mapping[str, OverClients], on: str = "test") -> Number
 
 
 def mean_spread(metric: Metric, results: Sequence[Result], key: str) -> str:
-    """For a cell of the report: means over runs of the mean and the spread over clients."""
+    """The text of a cell of the report: means over runs of the mean and the spread over clients."""
     known = [result[key] for result in results if result.get(key)]
     if not known:
         return NONE

@@ -287,10 +287,11 @@ def _tables(result: Result, metric: Metric) -> list[Table]:
         )
     ]
     change, low, high = (metric.change(result[key]) for key in ("difference", "low", "high"))
-    chosen = ", ".join(f"{result['chosen'].count(weight)} x {weight:g}" for weight in result["weights"])
+    counts = [(result["chosen"].count(weight), weight) for weight in result["weights"]]
+    chosen = ", ".join(f"{weight:g} for {amount(count, 'client')}" for count, weight in counts if count)
     note = (
         f"Hurt: worse off than with the global model ({result.get('against', 'global')}). The guard changes the mean "
         f"by {change} (95 % interval {low} to "
-        f"{high}).\nWeights of the personal model, chosen on validation data: {chosen}."
+        f"{high}).\nWeight of the personal model, chosen on validation data: {chosen}."
     )
     return [Table(["", "clients hurt", f"mean test {metric.name}"], rows, note=note)]

@@ -156,7 +156,7 @@ class Inputs:
     def read(
         cls, found: Mapping[str, Any], kind: Problem, preparation: Preparation, vocabulary: Sequence[str] = ()
     ) -> "Inputs":
-        """From what `as_dict` wrote."""
+        """The signature that `as_dict` wrote."""
         texts = found["texts"]
         return cls(
             tuple(found["shape"]),

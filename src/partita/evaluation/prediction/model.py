@@ -38,7 +38,7 @@ class About:
     weight: float | None = None
     """The weight of the personal model that the guard chose; the rest is the global model's. None: no guard."""
     moment: Moment = field(default_factory=Moment)
-    """When it was made, for methods that draw random numbers also in use."""
+    """The moment of its last round, for methods that also draw random numbers in use."""
     onboarded: int | None = None
     """The number of samples that a client which came after the run learned from; None for a client of the run."""
 

@@ -21,7 +21,7 @@ from ._transport import Message, pack, receive
 from ._worker import pack_setup, results_in, work
 
 ATTEMPTS = 3
-"""How often a job is begun, where the worker that does it dies."""
+"""How often a job is started if the workers that do it die."""
 AHEAD = 8
 """The number of jobs among which a worker gets one for a client that it had before. They hold clients' states."""
 Start = Literal["fork", "spawn"]
@@ -178,7 +178,7 @@ class Pool:
             )
         if worker.attempts >= ATTEMPTS:
             raise PartitaError(
-                f"A worker died {ATTEMPTS} times over the same clients (exit code {code}). "
+                f"A worker died {ATTEMPTS} times while it worked on the same clients (exit code {code}). "
                 "Is there too little memory? Take fewer workers (--workers 1)."
             )
         worker.connection.close()

@@ -31,7 +31,7 @@ SMALL = 1 << 16
 OFFSET = 8
 """The size in bytes of the pickle's offset at the end of a block."""
 Places = dict[tuple[object, ...], tuple[int, tuple[int, ...], torch.dtype]]
-"""By the identity of a tensor in this process: its offset, shape and type."""
+"""The offset, shape and type of each tensor, by its identity in this process."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -197,7 +197,7 @@ class Workers:
         if not ready:
             raise PartitaError(
                 f"No worker of the Ray cluster was ready within {PATIENCE:.0f} s. Are its CPUs taken by others, or its "
-                "nodes gone? See: ray status"
+                "nodes lost? See: ray status"
             )
         return [calls[call] for call in ready]
 

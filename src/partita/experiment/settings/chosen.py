@@ -12,13 +12,13 @@ from .description import described_field, plain
 from .flat import FINGERPRINT, PYTHON
 
 ALWAYS = ("rounds", "algorithm", "model")
-"""Fields that are said whatever their value."""
+"""Fields that are shown whatever their value."""
 ELSEWHERE = ("data", "seed", "engine", "device")
-"""Fields that are said with the run, or decide nothing but speed."""
+"""Fields that are shown elsewhere with the run, or affect only speed."""
 
 
 def chosen_settings(description: Mapping[str, Any]) -> dict[str, str]:
-    """By dotted key, in words: `{"rounds": "50", "optimizer": "sgd lr=0.1 momentum=0.9"}`."""
+    """The chosen settings by dotted key, in words: `{"rounds": "50", "optimizer": "sgd lr=0.1 momentum=0.9"}`."""
     fields = {field.name: field for field in dataclasses.fields(Experiment)}
     found: dict[str, str] = {}
     for key, value in description.items():

@@ -51,7 +51,7 @@ class Estimate:
     """One evaluation of all clients, in one process."""
     evaluations: int
     round_seconds: float
-    """With all workers, including the round's share of evaluation."""
+    """The seconds of a round with all workers, including its share of evaluation."""
     bytes_down: int
     bytes_up: int
     masked: bool

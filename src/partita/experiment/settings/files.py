@@ -1,14 +1,17 @@
 """How does an experiment file become an experiment? Its settings are read, overridden and built."""
 
+import inspect
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ...data.federation import Federation
+from ...data.federation import Federation, federate
+from ...data.splits.dirichlet import dirichlet
 from ...errors import PartitaError
 from ...parsing import parse_toml
-from ...registry import Trusted
+from ...registry import Trusted, get
 from ..experiment import Experiment
+from .keys import unknown_key
 from .settings import Settings, build, federation_of
 
 DEFAULTS: Settings = {"algorithm": "fedper", "model": "mlp", "data": "digits"}
@@ -39,9 +42,24 @@ def read(path: Path | None, overrides: Iterable[str] = (), *, trust: bool = Fals
 def make(settings: Mapping[str, object], data: Federation | None = None) -> Experiment:
     """Make the experiment that settings describe; `data`, if given, were made from these settings before."""
     known = {key: value for key, value in settings.items() if key != "data"}
+    fields = {name: field.default for name, field in inspect.signature(Experiment).parameters.items()}
+    if wrong := [key for key in known if key not in fields]:
+        raise PartitaError(unknown_key(wrong[0], {**fields, **_parts(settings)}, ""))
     divided = data or federation_of(data_of(settings), "data")
     experiment: Experiment = build(Experiment, {**known, "data": divided})
     return experiment
+
+
+def _parts(settings: Mapping[str, object]) -> Settings:
+    """The settings of the method and of the division, for the place of a setting that was given without it."""
+    given = settings.get("algorithm")
+    name = given.get("name") if isinstance(given, Mapping) else given
+    method = inspect.signature(get("algorithms", name if isinstance(name, str) else "fedper")).parameters
+    division = inspect.signature(federate).parameters
+    return {
+        "algorithm": {key: option.default for key, option in method.items()},
+        "data": {key: option.default for key, option in division.items()} | {"split": dirichlet()},
+    }
 
 
 def data_of(settings: Mapping[str, object]) -> object:

@@ -22,7 +22,8 @@ def _paths(known: Settings, before: str = "") -> Iterator[str]:
     """The dotted names of all settings, also of those within defaults."""
     for name, default in known.items():
         yield before + name
-        if isinstance(default, Algorithm | Split):
-            yield from _paths(default.settings, f"{before}{name}.")
+        if isinstance(default, Algorithm | Split | Mapping):
+            inner = default if isinstance(default, Mapping) else default.settings
+            yield from _paths(inner, f"{before}{name}.")
         elif dataclasses.is_dataclass(default):
             yield from (f"{before}{name}.{field.name}" for field in dataclasses.fields(default))

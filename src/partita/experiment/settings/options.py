@@ -61,11 +61,14 @@ def _type(kind: Any) -> str:
         return f"{_type(inner[0])}{'' if allowed == FINITE else f', {allowed}'}"
     if origin in (Union, types.UnionType):
         # Functions and samplers can be given in Python alone.
-        return " or ".join(_type(each) for each in inner if not _only_python(each))
+        found = [_type(each) for each in inner if not _only_python(each)]
+        if any(" | " in each for each in found):
+            return " | ".join(found)
+        return (", or " if any(", " in each for each in found) else " or ").join(found)
     if origin is Literal:
         return " | ".join(map(str, inner))
     if origin in (tuple, collections.abc.Sequence):
-        return f"a list, each {_type(inner[0])}"
+        return f"list of {_type(inner[0])}"
     known = {int: "whole number", float: "number", bool: "true or false", str: "text", type(None): "none"}
     if kind in known:
         return known[kind]

@@ -70,7 +70,7 @@ def _of(kind: Any) -> Schema | None:
     """The schema of a value of this type; None if settings cannot give one, as of a function."""
     origin, inner = get_origin(kind), get_args(kind)
     if kind in _REFERENCES:
-        # What stands beside a reference is ignored, hence the list around it.
+        # Editors ignore the keys next to a reference, so the reference is in a list.
         return {"allOf": [{"$ref": f"#/definitions/{_REFERENCES[kind]}"}]}
     if kind in _PLAIN:
         return {"type": _PLAIN[kind]}

@@ -215,7 +215,7 @@ def federation_of(value: object, where: str) -> Federation:
 
 
 def _absolute(settings: Settings) -> Settings:
-    """With paths of files as they are from any folder."""
+    """The settings with absolute paths of files."""
     made = {key: _absolute(value) if isinstance(value, Mapping) else value for key, value in settings.items()}
     path = made.get("path")
     return {**made, "path": os.path.abspath(path)} if isinstance(path, str) else made

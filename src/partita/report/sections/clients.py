@@ -13,7 +13,7 @@ from ..study import Study
 
 PLACE = 45
 MOST_ROWS, MOST_PRINTED = 300, 60
-"""On the page and on paper, where the style sheet leaves out what comes after."""
+"""The most rows on the page, and on paper, where the style sheet leaves out further ones."""
 FEW_COLUMNS = 5
 """With more methods and baselines than this, their names stand upright, so that all columns fit on the page."""
 SIGNS: dict[Verdict, str] = {
@@ -132,7 +132,7 @@ def _lead(gains: dict[str, dict[int, SeedsGain]], client: int) -> float | None:
 
 
 def _hurt(metric: Metric, gains: dict[str, dict[int, SeedsGain]], client: int) -> str:
-    """By how many methods; of a single one, also by how much."""
+    """The number of methods that hurt the client; of a single method, also by how much."""
     found = [each[client] for each in gains.values() if client in each]
     if not found:
         return NONE

@@ -171,7 +171,7 @@ def _explained(study: Study) -> str:
 
 
 def _pairs(study: Study) -> str:
-    """What the intervals of clients' gains are of."""
+    """A sentence on what the intervals of clients' gains are computed from."""
     known = {each.paired for method in study.methods for name in study.references for _, each in method.over(name)}
     if known == {True}:
         return ", in pairs of answers to the same test samples"

@@ -12,7 +12,7 @@ def tensorboard(about: About) -> Tracker:
     """Event files in the folder given, or in the run's own; a resumed run continues in the same folder."""
     library = optional("torch.utils.tensorboard", "partita[track]")
     inside = about.folder / "tensorboard" if about.folder and not about.place else None
-    # Not where the run's record says: whoever wrote that would choose where files are written.
+    # The run's record does not decide this: its author would choose where files are written.
     folder = str(inside or Path(about.place or "tensorboard") / about.name)
     # What an interrupted run wrote of rounds that are now run again is hidden.
     writer = library.SummaryWriter(folder, purge_step=about.first if about.before else None)

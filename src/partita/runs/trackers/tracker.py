@@ -27,7 +27,7 @@ class Tracker:
     """An open run of a tool."""
 
     id: str
-    """By which the tool finds this run again."""
+    """The id by which the tool finds this run again."""
     log: Callable[[Mapping[str, float], int], None]
     """Numbers by name, after a number of rounds."""
     close: Callable[[str], None]

@@ -105,7 +105,7 @@ def _survived(text: str, opened: dict[str, Tracker] | None = None) -> Iterator[N
     except PartitaError:
         raise
     except Exception as problem:
-        # Other people's programs and servers: any error may come, and none is worth a run.
+        # Trackers are other programs and servers: no error of theirs may end a run.
         if opened is not None:
             del opened[text]
         warnings.warn(

@@ -74,7 +74,7 @@ const show = (found) => {
   const known = found.sites.some((site) => site.connected !== null);
   tell("connected", known ? `${found.sites.filter((site) => site.connected).length} of ${found.sites.length}` : "–");
   const late = found.sites.filter((site) => site.late).map((site) => site.name);
-  tell("late", late.length ? `late: ${late.join(", ")}` : "nobody is late");
+  tell("late", late.length ? `late: ${late.join(", ")}` : "no site is late");
   tell("refused", String(found.refused));
   tell("bytes", size(total("received") + total("sent")));
   tell("bytes-note", `${size(total("received"))} to sites, ${size(total("sent"))} back`);

@@ -17,11 +17,11 @@ const tell = (problem) => {
   at("problem").hidden = !problem;
   at("problem").textContent = problem ? problem.message : "";
 };
-// A deed that may fail; what went wrong is said at the top of the page.
-const attempt = (deed) => async (...given) => {
+// An action that may fail; the page then shows the problem at its top.
+const attempt = (action) => async (...given) => {
   try {
     tell(null);
-    await deed(...given);
+    await action(...given);
   } catch (problem) {
     if (problem.status === 401) askForToken();
     else tell(problem);

@@ -219,6 +219,12 @@ def test_what_is_degenerate_is_noted_without_lines_of_source(ask: Ask) -> None:
     assert ".py" not in answer.err
 
 
+def test_a_note_of_the_plan_is_told_once(ask: Ask) -> None:
+    answer = ask("run", "data.split=iid", "data.split.clients=1", "rounds=1", "--no-baselines")
+    assert answer.code == 0
+    assert answer.err.count("Note: Only one client trains") == 1
+
+
 @pytest.mark.parametrize("kind", registry.KINDS)
 def test_lists(ask: Ask, kind: registry.Kind) -> None:
     found = json.loads(ask("list", kind, "--json").out)

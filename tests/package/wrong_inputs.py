@@ -150,6 +150,7 @@ CASES: Mapping[str, Callable[[], object]] = {
     "a network of images on features": lambda: try_out(model=lambda: nn.Conv2d(3, 4, 2)),
     "a loss that is no number": lambda: try_out(loss=lambda outputs, targets: outputs),
     "an algorithm that is not called": lambda: try_out(partita.fedper),
+    "a factory in the place of an algorithm": lambda: try_out(lambda: Net(), model=partita.fedper()),
     "an algorithm by its name": lambda: try_out("fedper"),
     "a model in the place of an algorithm": lambda: try_out(Net()),
     "a misspelt option of an algorithm": lambda: partita.fedper(epoch=3),

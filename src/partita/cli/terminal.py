@@ -1,6 +1,8 @@
 """How is output shown on the terminal? As progress bars, tables and messages."""
 
+import re
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, TextIO
@@ -59,6 +61,13 @@ def busy(doing: str, *, show: bool) -> Iterator[None]:
 @contextmanager
 def show_events(show: bool) -> "Iterator[OnEvent]":
     """Bars on a terminal, plain lines elsewhere."""
+    # Notes of a plan are not repeated as warnings.
+    with warnings.catch_warnings(), _shown_events(show) as on_event:
+        yield on_event
+
+
+@contextmanager
+def _shown_events(show: bool) -> "Iterator[OnEvent]":
     if not show:
         yield lambda event: None
     elif messages.is_terminal:
@@ -123,6 +132,7 @@ def _tell_event(event: "Event") -> None:
     if isinstance(event, Planned):
         for note in event.notes:
             tell(note, "yellow", "Note")
+            warnings.filterwarnings("ignore", re.escape(note), DegenerateWarning)
         clients, rounds = amount(event.clients, "client"), amount(event.rounds, "round")
         beside = f", and {event.baseline_rounds:,} of baselines" if event.baseline_rounds else ""
         tell(f"{event.label} on {event.data}: {clients}, {rounds}{beside}")

@@ -1,6 +1,7 @@
 """Are these the parts of an experiment? If not, what was given and how to make what is needed."""
 
 import inspect
+from types import FunctionType
 
 import torch
 from torch import Tensor, nn
@@ -32,7 +33,7 @@ def need_algorithm(algorithm: object) -> None:
     if isinstance(algorithm, Algorithm):
         return
     if inspect.isfunction(algorithm):
-        raise PartitaError(f"The algorithm is {shown(algorithm)}, not what it makes. Call it: {algorithm.__name__}().")
+        raise PartitaError(f"The algorithm is {shown(algorithm)}, not what it makes.{_call_of(algorithm)}")
     hint = " Import and call it: from partita import fedper; fedper()." if isinstance(algorithm, str) else ""
     raise PartitaError(f"The algorithm is {shown(algorithm)}: it must be an Algorithm, such as fedper().{hint}")
 
@@ -41,7 +42,7 @@ def need_data(data: object) -> None:
     if isinstance(data, Federation | Pool):
         return
     if inspect.isfunction(data):
-        raise PartitaError(f"The data are {shown(data)}, not what it makes. Call it: {data.__name__}().")
+        raise PartitaError(f"The data are {shown(data)}, not what it makes.{_call_of(data)}")
     if hasattr(data, "columns") and hasattr(data, "to_numpy"):
         way = 'from_clients(frame, "LABEL", "CLIENT"), with the names of two of its columns'
     elif isinstance(data, Tensor) or hasattr(data, "__array__"):
@@ -58,6 +59,12 @@ def need_data(data: object) -> None:
         way = f"{FROM_CLIENTS}, or take a data source such as digits()"
     what = "None" if data is None else f"a {type(data).__name__}"
     raise PartitaError(f"The data are {what}, which does not name the client of each sample. Give {way}.")
+
+
+def _call_of(function: FunctionType) -> str:
+    if not function.__name__.isidentifier():
+        return " Is the order right? First the algorithm, then the model, then the data."
+    return f" Call it: {function.__name__}()."
 
 
 def need_device(name: str) -> None:

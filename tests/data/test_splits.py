@@ -148,7 +148,7 @@ def test_dirichlet_ends_also_where_it_is_hard() -> None:
     data = toy(20_000, 100)
     made = dirichlet(clients=500, alpha=0.01, smallest=10, tries=3)(data, 0)
     shares = made.shares
-    assert made.notes[0] == "drawn 3 times"
+    assert made.notes[0] == "drawn 3 times, because clients had too few samples"
     assert made.notes[1].endswith("samples moved from the largest to the smallest clients")
     assert min(len(rows_of([share])) for share in shares) >= 10
     assert np.array_equal(rows_of(shares), np.arange(20_000))

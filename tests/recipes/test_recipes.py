@@ -257,7 +257,7 @@ def test_whoever_is_off_the_published_numbers_says_why() -> None:
     ("text", "message"),
     [
         ("{{hapt full: FedAvgg}}", "Unknown number 'FedAvgg'"),
-        ("{{hapt small: FedAvg}}", "no result is stored"),
+        ("{{hapt small: FedAvg}}", "no stored result has it"),
         ("{{hapt full: FedAvg minus nothing}}", "Unknown number 'nothing'"),
     ],
 )

@@ -42,7 +42,7 @@ def _analyses(base: float) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Twelve methods under two seeds with baselines of two budgets; the first method hurts clients."""
-    place = tmp_path_factory.mktemp("many")
+    place = tmp_path_factory.mktemp("many") / ("in_a_folder_of_a_long_name_" * 4)
     floor = {"clients": list(range(CLIENTS)), "score": [0.5] * CLIENTS, "micro": 0.5, "macro": 0.5}
     names = ["anna", "ben", "cleo", "Hospital of the Holy Spirit, ward 6"]
     made = []

@@ -30,9 +30,8 @@ def provenance(study: Study) -> Section:
         for each in method.replicas
     ]
     titles = ["method", "seed", "status", "rounds", "best round on validation data", "started (UTC)", "folder"]
-    return section(
-        "provenance", "Configuration and provenance", html_table(titles, rows, label="Runs"), *_settings(study)
-    )
+    runs = html_table(titles, rows, label="Runs", class_="places")
+    return section("provenance", "Configuration and provenance", runs, *_settings(study))
 
 
 def _link(study: Study, run: StoredRun) -> str:

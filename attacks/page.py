@@ -10,7 +10,8 @@ LONG = "long"
 MEANINGS = {
     "crashes": "`kill -9` at a random moment of a run of every method in turn, for 7 of 8 after its database exists; "
     "resumed, and compared with a whole run",
-    "interrupts": "Ctrl-C at random moments of a run with workers, and of `resume` when it is done; compared",
+    "interrupts": "Ctrl-C at random moments of a run with workers, for 7 of 8 after its database exists, and of "
+    "`resume` when it is done; compared",
     "damage": "sectors, pages, bits and ends of a half-done run's database are damaged; verified, shown and resumed",
     "room": "no file can be larger than a limit, from nothing to more than a run needs",
     "files": "pickles that call something, forge arrays or are damaged; gzip and zip bombs",

@@ -154,7 +154,7 @@ def test_the_run_says_so_everywhere(tmp_path: Path, told: Callable[..., str]) ->
 
 
 def test_the_terminal_counts_and_then_names(capfd: pytest.CaptureFixture[str]) -> None:
-    from partita.cli.terminal import show_events
+    from partita.cli.events import show_events
 
     with show_events(True) as on_event:
         simulate(fedper(epochs=1), small_network(), DATA, on_event=on_event, **{**OPTIONS, "rounds": 3, "on": "inline"})

@@ -10,6 +10,7 @@ import typer
 
 from .. import registry
 from . import terminal
+from .events import show_events
 from .groups import Made, for_each_run, holds_several, name_skipped
 from .options import AsJson, Folder, Trust, use_one_thread
 
@@ -77,7 +78,7 @@ def evaluate(
 
     def evaluated(folder: Path) -> dict[str, Any]:
         with (
-            terminal.show_events(not as_json) as on_event,
+            show_events(not as_json) as on_event,
             Session.open(folder, trust=trust, on_event=on_event) as session,
         ):
             found = look(session, chosen, lenient=names is None)

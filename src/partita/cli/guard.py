@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from . import terminal
+from .events import show_events
 from .groups import for_each_run, holds_several, name_skipped
 from .options import AsJson, Folder, Trust, use_one_thread
 
@@ -59,7 +60,7 @@ def guard(
 
     def guarded(folder: Path) -> dict[str, Any]:
         with (
-            terminal.show_events(not as_json) as on_event,
+            show_events(not as_json) as on_event,
             Session.open(folder, trust=trust, on_event=on_event) as session,
         ):
             return dict(analyse(session, analysis))

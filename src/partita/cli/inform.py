@@ -13,6 +13,7 @@ from ..formatting import MINUS, amount
 from ..report import REPORT
 from . import terminal
 from .again import serve_command
+from .events import show_events
 from .options import AsJson, Overrides, completing, interruptible, naming, use_one_thread
 from .report import try_report
 from .results import print_comparison
@@ -134,7 +135,7 @@ def demo(
 
     use_one_thread()
     again = f"partita demo --rounds {rounds} --seed {seed} --output {output}"
-    with interruptible(again), terminal.show_events(not as_json) as on_event:
+    with interruptible(again), show_events(not as_json) as on_event:
         runs = demonstrate(output, rounds=rounds, seed=seed, on_event=on_event)
     gains = {name: gains_of(run) for name, run in runs.items()}
     if as_json:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..report import REPORT
-from . import terminal
+from .events import show_events
 from .options import interruptible
 from .report import try_report
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @contextmanager
 def shown(folder: Path, as_json: bool, again: str) -> "Iterator[OnEvent]":
     """Show events. Ctrl-C ends the command and prints how to continue."""
-    with interruptible(again, partial(report_on, folder)), terminal.show_events(not as_json) as on_event:
+    with interruptible(again, partial(report_on, folder)), show_events(not as_json) as on_event:
         yield on_event
 
 

@@ -9,6 +9,7 @@ import typer
 from ..errors import PartitaError
 from ..report import REPORT
 from . import terminal
+from .events import show_events
 from .options import AsJson, On, Workers, executor_text, interruptible
 from .report import try_report
 
@@ -108,7 +109,7 @@ def run(
         result = finished_result(recipe, size, stored=results)
     else:
         chosen = [each.strip() for each in only.split(",")] if only else []
-        with interruptible(command(recipe, size)), terminal.show_events(True) as on_event:
+        with interruptible(command(recipe, size)), show_events(True) as on_event:
             executor = executor_text(on, workers)
             result = run_recipe(recipe, size, only=chosen, stored=results, on=executor, on_event=on_event)
     terminal.tell(f"Result: {write_result(results, result)}")

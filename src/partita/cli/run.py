@@ -14,6 +14,7 @@ from ..deploy import DEPLOYMENT
 from ..errors import PartitaError
 from ..report import REPORT
 from . import terminal
+from .events import show_events
 from .federate import run_deployment
 from .options import (
     AsJson,
@@ -230,7 +231,7 @@ def _run_unkept(experiment: "Experiment", track: list[str], on: str | None, as_j
 
     with (
         TemporaryDirectory() as place,
-        terminal.show_events(not as_json) as on_event,
+        show_events(not as_json) as on_event,
         tracking(track, experiment) as tracked,
         Session.start(experiment, Path(place) / "run", on=on) as session,
     ):

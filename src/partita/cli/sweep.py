@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from . import terminal
+from .events import show_events
 from .options import (
     AsJson,
     ExperimentFile,
@@ -65,7 +66,7 @@ def sweep(
     with terminal.busy("Checking every point", show=not as_json):
         points = points_of(read_grid(over or []), output, file=file, overrides=changes, trust=trust)
     again = shlex.join(["partita", "sweep", *given, *(f"--over={each}" for each in over or []), f"--seeds={seeds}"])
-    with interruptible(f"{again} --output {output}"), terminal.show_events(not as_json) as on_event:
+    with interruptible(f"{again} --output {output}"), show_events(not as_json) as on_event:
         made = run_sweep(points, seeds=seeds, on=executor_text(on, workers), on_event=on_event)
     if as_json:
         print(json.dumps(made.as_dict()))

@@ -1,13 +1,10 @@
 """How is output shown on the terminal? As progress bars, tables and messages."""
 
-import re
 import sys
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, TextIO
 
-from rich import progress as bars
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.table import Table as Columns
@@ -15,7 +12,7 @@ from rich.text import Text
 
 from ..errors import DegenerateWarning
 from ..evaluation.metric import Metric
-from ..formatting import MINUS, amount, visible
+from ..formatting import MINUS, visible
 
 if TYPE_CHECKING:
     from ..api.installation import Finding
@@ -23,7 +20,6 @@ if TYPE_CHECKING:
     from ..evaluation.figures import Table
     from ..evaluation.partition import Partition
     from ..evaluation.scores import Summary
-    from ..experiment.events import Event, OnEvent, RoundEnded
     from ..experiment.settings.options import Option
 
 MOST_CLIENTS = 40
@@ -56,108 +52,6 @@ def busy(doing: str, *, show: bool) -> Iterator[None]:
     """Show an activity while it lasts; nothing if the output is no terminal."""
     with messages.status(f"{doing} ...") if show and messages.is_terminal else nullcontext():
         yield
-
-
-@contextmanager
-def show_events(show: bool) -> "Iterator[OnEvent]":
-    """Bars on a terminal, plain lines elsewhere."""
-    # Notes of a plan are not repeated as warnings.
-    with warnings.catch_warnings(), _shown_events(show) as on_event:
-        yield on_event
-
-
-@contextmanager
-def _shown_events(show: bool) -> "Iterator[OnEvent]":
-    if not show:
-        yield lambda event: None
-    elif messages.is_terminal:
-        with bars.Progress(
-            bars.TextColumn("{task.description}", markup=False),
-            bars.BarColumn(),
-            bars.MofNCompleteColumn(),
-            bars.TimeRemainingColumn(),
-            bars.TextColumn("{task.fields[score]}", markup=False),
-            console=messages,
-        ) as shown:
-            # Until the first event: checks, baselines that are there, and the start of workers.
-            shown.add_task("starting", total=None, score="")
-            yield _Bars(shown)
-    else:
-        yield _tell_event
-
-
-class _Bars:
-    """One bar for each stage and analysis."""
-
-    def __init__(self, shown: bars.Progress) -> None:
-        self._shown = shown
-        self._known: dict[str, bars.TaskID] = {"starting": bars.TaskID(0)}
-        self._done = self._ahead = 0
-
-    def _show_all(self) -> None:
-        """One bar for all rounds, so that the time that is left covers the baselines too."""
-        self._advance("all rounds", self._done, max(self._ahead, self._done), None)
-
-    def __call__(self, event: "Event") -> None:
-        from ..experiment.events import Analysed, Planned, RoundEnded
-
-        if isinstance(event, Planned):
-            _tell_event(event)
-            self._ahead = self._done + event.rounds + event.baseline_rounds
-            self._show_all()
-        elif isinstance(event, RoundEnded):
-            score = f"test {event.metric} {spread(event.score, event.metric)}" if event.score else None
-            _tell_left_out(event)
-            self._advance(event.stage, event.round, event.rounds, score, event.now)
-            self._done += 1
-            self._show_all()
-        elif isinstance(event, Analysed):
-            self._advance(event.analysis, event.done, event.total, None)
-        else:
-            _tell_event(event)
-
-    def _advance(self, name: str, done: int, total: int, score: str | None, now: str = "") -> None:
-        if name != "all rounds" and "starting" in self._known:
-            self._shown.remove_task(self._known.pop("starting"))
-        if name not in self._known:
-            self._known[name] = self._shown.add_task(name, total=total, score="")
-        self._shown.update(self._known[name], completed=done, total=total, description=now or name)
-        if score is not None:
-            self._shown.update(self._known[name], score=score)
-
-
-def _tell_event(event: "Event") -> None:
-    from ..experiment.events import Analysed, Planned, RoundEnded
-
-    if isinstance(event, Planned):
-        for note in event.notes:
-            tell(note, "yellow", "Note")
-            warnings.filterwarnings("ignore", re.escape(note), DegenerateWarning)
-        clients, rounds = amount(event.clients, "client"), amount(event.rounds, "round")
-        beside = f", and {event.baseline_rounds:,} of baselines" if event.baseline_rounds else ""
-        tell(f"{event.label} on {event.data}: {clients}, {rounds}{beside}")
-    elif isinstance(event, RoundEnded):
-        _tell_left_out(event)
-        if event.score:
-            reached = spread(event.score, event.metric)
-            at = event.now or f"{event.stage}: round {event.round}/{event.rounds}"
-            tell(f"{at}, test {event.metric} {reached}")
-    elif isinstance(event, Analysed):
-        if event.done == event.total:
-            tell(f"{event.analysis}: {event.total} clients")
-    else:
-        tell(
-            f"Another process is using {event.folder}; waiting for it. Ctrl-C stops this process, and nothing is lost."
-        )
-
-
-def _tell_left_out(event: "RoundEnded") -> None:
-    from ..experiment.left_out import NAMED_AFTER, newly_named
-
-    if event.left_out:
-        tell(f"{event.stage}: round {event.round}: {amount(len(event.left_out), 'client')} left out", "yellow", "Note")
-    for each in newly_named(event.left_out):
-        tell(f"{each.name} was left out of {NAMED_AFTER} rounds in a row. {each.problem}", "yellow", "Note")
 
 
 def tell(text: str, style: str = "", kind: str = "") -> None:

@@ -202,6 +202,38 @@ def test_no_table_scrolls_without_need(shown: Browser, runs: list[Path], tmp_pat
     assert wide == []
 
 
+def test_words_of_names_are_whole_where_the_table_scrolls(shown: Browser, tmp_path: Path) -> None:
+    """Twelve methods with baselines of three budgets do not fit; what names the rows keeps its room."""
+    names, made = ["Maximiliane von Hohenstein", "Hospital of the Holy Spirit, ward 7"], []
+    for epochs in (1, 4, 10):
+        for name in ("local", "global", "global + fine-tune"):
+            experiment = experiment_of(name, epochs=epochs)
+            write_run(tmp_path / f"{name}-{epochs}", {1: [0.5] * 2}, label=name, experiment=experiment, names=names)
+    for number, method in enumerate(TWELVE):
+        epochs = (1, 4, 10)[number % 3]
+        baselines = [
+            {"name": name, "run": f"../{name}-{epochs}", "variant": "before_local", "label": name}
+            | {"budget": {"rounds": 1, "epochs": epochs}}
+            for name in ("local", "global", "global + fine-tune")
+        ]
+        scores = {1: [0.4] * 2}
+        made.append(write_run(tmp_path / method, scores, label=method, names=names, analyses={"baselines": baselines}))
+    shown.open(write_report(made, tmp_path / "report.html"), width=1280)
+    lines = shown.evaluate(
+        "[...document.querySelectorAll('#clients tbody th')].map(each => { const words = document.createRange();"
+        "words.selectNodeContents(each); return words.getClientRects().length })"
+    )
+    assert all(count <= len(name.split()) for count, name in zip(lines, names, strict=True))
+
+
+def test_heads_that_are_turned_have_their_line(shown: Browser, runs: list[Path], tmp_path: Path) -> None:
+    shown.open(write_report(runs, tmp_path / "report.html"), width=1280)
+    assert shown.evaluate(
+        "[...document.querySelectorAll('#clients thead th')].every(each => { const style = getComputedStyle(each);"
+        "return style.boxShadow.includes(style.transform == 'none' ? ' 0px -1px' : ' 0px 1px') })"
+    )
+
+
 def test_names_do_not_run_into_numbers_on_paper(shown: Browser, runs: list[Path], tmp_path: Path) -> None:
     shown.open(write_report(runs, tmp_path / "report.html"), width=PAPER)
     shown.ask("Emulation.setEmulatedMedia", media="print")

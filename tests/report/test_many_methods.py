@@ -155,7 +155,7 @@ def test_a_baseline_is_no_method_of_its_name(tmp_path: Path) -> None:
     assert [each.name for each in found.baselines] == ["local, tuned"]
     assert found.served == {}
     shown = unescape(report(found))
-    assert "the best baseline, local, tuned (50.0 %)" in shown
+    assert "its best baseline, local, tuned (50.0 %)" in shown
     assert "which is one of the methods" not in shown
     titles = ["client", "test samples", "local, tuned (baseline)", "local", "fedper", "hurt, against local"]
     assert "".join(f'<th scope="col">{title}</th>' for title in titles) in shown

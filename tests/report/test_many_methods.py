@@ -255,6 +255,18 @@ def test_numbers_keep_their_signs_beside_them_on_paper(shown: Browser, runs: lis
     )
 
 
+def test_a_dot_at_the_start_of_the_axis_does_not_touch_its_name(shown: Browser, tmp_path: Path) -> None:
+    folders = [write_run(tmp_path / label, {1: [0.0] * 3}, label=label) for label in ("local", "fedper")]
+    shown.open(write_report(folders, tmp_path / "report.html"), width=390, touch=True)
+    gap = shown.evaluate(
+        "(() => { const all = (what) => [...document.querySelector('figure .chart').querySelectorAll(what)];"
+        "const dots = all('circle').map(each => each.getBoundingClientRect().left);"
+        "const names = all('text[text-anchor=end]').map(each => each.getBoundingClientRect().right);"
+        "return Math.min(...dots) - Math.max(...names) })()"
+    )
+    assert gap >= 3
+
+
 def test_a_card_that_fits_on_a_page_is_not_torn(shown: Browser, runs: list[Path], tmp_path: Path) -> None:
     shown.open(write_report(runs, tmp_path / "report.html"), width=PAPER)
     shown.ask("Emulation.setEmulatedMedia", media="print")

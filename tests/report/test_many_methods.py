@@ -271,7 +271,17 @@ def test_a_card_that_fits_on_a_page_is_not_torn(shown: Browser, runs: list[Path]
     shown.open(write_report(runs, tmp_path / "report.html"), width=PAPER)
     shown.ask("Emulation.setEmulatedMedia", media="print")
     torn = "[...document.querySelectorAll('figure')].filter(each => getComputedStyle(each).breakInside != 'avoid')"
-    assert shown.evaluate(f"{torn}.every(each => each.querySelectorAll('tbody tr').length > 12)")
+    printed = "[...each.querySelectorAll('tbody tr')].filter(row => row.checkVisibility()).length"
+    assert shown.evaluate(f"{torn}.length") == 0, "no table is open yet"
+    shown.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert shown.evaluate(f"{torn}.every(each => {printed} > 12)")
+
+
+def test_a_name_is_on_the_page_of_its_table(shown: Browser, runs: list[Path], tmp_path: Path) -> None:
+    shown.open(write_report(runs, tmp_path / "report.html"), width=PAPER)
+    shown.ask("Emulation.setEmulatedMedia", media="print")
+    after = "[...document.querySelectorAll('summary')].every(each => getComputedStyle(each).breakAfter == 'avoid')"
+    assert shown.evaluate(after)
 
 
 def test_words_on_a_phone_are_whole(shown: Browser, runs: list[Path], tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ def test_a_difference_is_sure_only_if_there_are_clients_to_tell(tmp_path: Path, 
         tmp_path / "mine", {1: [0.7] * clients}, analyses={"baselines": LOCAL}, clients=clients, evaluated=clients
     )
     [said] = conclusions(study([tmp_path / "mine"]))
-    assert f", {sure} the best baseline, local (50.0 %): +20.0 (95 % interval +20.0 to +20.0" in said
+    assert f", {sure} its best baseline, local (50.0 %): +20.0 (95 % interval +20.0 to +20.0" in said
     assert ("; but p = 0.5: with so few, it may be chance)" in said) == (clients == 2)
 
 
@@ -29,7 +29,7 @@ def test_a_method_that_is_worse_is_said_to_be(tmp_path: Path) -> None:
     write_run(tmp_path / "base", {1: [0.7] * 12}, label="local", clients=12, evaluated=12)
     write_run(tmp_path / "mine", {1: [0.5] * 12}, analyses={"baselines": LOCAL}, clients=12, evaluated=12)
     [said] = conclusions(study([tmp_path / "mine"]))
-    assert ", surely worse than the best baseline, local (70.0 %)" in said
+    assert ", surely worse than its best baseline, local (70.0 %)" in said
 
 
 @pytest.mark.parametrize(
@@ -88,3 +88,16 @@ def test_clients_that_were_left_out_are_named(tmp_path: Path) -> None:
     place = write_run(tmp_path / "without", {1: [0.5] * 3}, names=["anna", "ben", "cleo"], left_out=absent)
     [said] = conclusions(study([place]))
     assert said.endswith("Left out of rounds of fedper: ben and cleo.")
+
+
+def test_a_better_baseline_of_others_is_not_that_of_the_best_method(tmp_path: Path) -> None:
+    """Baselines of two budgets stand on the page; each method is measured against its own."""
+    for label, score, epochs in (("base", 0.5, 1), ("longer", 0.9, 10)):
+        experiment = experiment_of("local", epochs=epochs)
+        write_run(tmp_path / label, {1: [score] * 12}, label="local", experiment=experiment)
+    for label, score, other, epochs in (("fedper", 0.7, "base", 1), ("fedbabu", 0.6, "longer", 10)):
+        baselines = [{**LOCAL[0], "run": f"../{other}", "budget": {"rounds": 1, "epochs": epochs}}]
+        write_run(tmp_path / label, {1: [score] * 12}, label=label, analyses={"baselines": baselines})
+    [said] = conclusions(study([tmp_path / "fedper", tmp_path / "fedbabu"]))
+    assert "fedper is best: 70.0 % over clients, surely better than its best baseline, local" in said
+    assert "(50.0 %): +20.0" in said

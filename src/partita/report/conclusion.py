@@ -67,7 +67,7 @@ def _difference(study: Study, one: Method, other: Method) -> Difference | None:
 
 
 def _against(study: Study, difference: Difference | None, best: Method, rival: Method) -> str:
-    name = f"the best baseline, {rival.name} ({study.metric.text(rival.mean)})"
+    name = f"its best baseline, {rival.name} ({study.metric.text(rival.mean)})"
     if difference is None:
         return f"which cannot be paired with {name}"
     sign = -1 if study.metric.lower_is_better else 1

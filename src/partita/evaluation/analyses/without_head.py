@@ -69,5 +69,8 @@ def _figures(findings: Sequence[Findings], metric: Metric) -> list[Figure]:
         for each in findings
     ]
     columns = ["method", "with its head", "nearest template, cosine", "nearest template, Euclidean"]
-    note = "A test sample is answered by the class whose mean feature is nearest: what the body alone knows."
+    note = (
+        "A test sample is answered by the class whose mean feature is nearest: what the body alone knows. All scores "
+        "are of models before fine-tuning."
+    )
     return [Table(columns, rows, "Accuracy without the head", note)]

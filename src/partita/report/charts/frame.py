@@ -78,7 +78,7 @@ class Rows:
 def rows(x: Axis, names: Sequence[str], *, marked: float | None = None) -> Rows:
     """The frame of such a chart; `marked` is a value with a line of its own, such as no change."""
     lines_of = [wrapped(name, NAME) for name in names]
-    left = max(len(line) for lines in lines_of for line in lines) * CHARACTER + 12
+    left = max(len(line) for lines in lines_of for line in lines) * CHARACTER + 16
     row_height = ROWS[max(map(len, lines_of)) - 1]
     height = 10 + row_height * len(names) + BOTTOM
     scale = Scale(x, left, WIDTH - RIGHT)
@@ -87,7 +87,8 @@ def rows(x: Axis, names: Sequence[str], *, marked: float | None = None) -> Rows:
     if marked is not None and x.low <= marked <= x.high:
         lines.append(_line(scale(marked), 10, scale(marked), bottom, "axis"))
     titles = [
-        text(left - 8, 10 + row_height * (row + 0.5) + 4 + LINE * (place - (len(lines) - 1) / 2), line, anchor="end")
+        # A dot at the start of the axis does not touch them.
+        text(left - 12, 10 + row_height * (row + 0.5) + 4 + LINE * (place - (len(lines) - 1) / 2), line, anchor="end")
         for row, lines in enumerate(lines_of)
         for place, line in enumerate(lines)
     ]

@@ -13,7 +13,7 @@ from engine.test_fast import difference, holder, some, words
 from partita.core.optimizers import SGD
 from partita.core.phases import Phase
 from partita.core.samples import Samples
-from partita.core.selectors import HEAD, NETWORK, where
+from partita.core.selectors import HEAD, NETWORK, Selector, where
 from partita.core.task import Task
 from partita.engine import fast, reference, training
 from partita.engine.fast import FastEngine
@@ -173,3 +173,20 @@ def test_where_training_in_place_disagrees_the_reference_is_used(monkeypatch: py
     with pytest.warns(ShortcutWarning) as told:
         assert distances(Broken(training, "in_place", learning, phase=MOMENTUM)) == [0.0, 0.0]
     assert str(told[-1].message).startswith("Training in place: ")
+
+
+def test_a_shortcut_is_tried_on_what_is_trained_however_it_is_selected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client that a shortcut is tried on does not hold the optimizer's state of this one."""
+    broken = BROKEN[Shortcut.FUSED]
+    monkeypatch.setattr(broken.module, broken.name, broken.change(getattr(broken.module, broken.name)))
+
+    def choose(_: object, names: frozenset[str]) -> frozenset[str]:
+        return names & {"head.bias"} if "optimizer/count" in names else frozenset()
+
+    phase = replace(MOMENTUM, train=Selector("by state", choose))
+    client, weights = holder(Task(network().double()), some((4,)))
+    tensors = weights | {"optimizer/count": torch.tensor(3)}
+    [slow] = reference.run_phase(phase, [client], [tensors])
+    with pytest.warns(ShortcutWarning, match="differs by"):
+        [quick] = FastEngine()(phase, [client], [tensors])
+    assert difference(quick, slow) <= 1e-6

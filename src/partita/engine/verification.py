@@ -20,6 +20,7 @@ from ..core.penalties import Proximal
 from ..core.phases import Phase
 from ..core.samples import Samples
 from ..core.schedules import CONSTANT
+from ..core.selectors import Selector
 from ..core.task import Task
 from ..errors import PartitaError, ShortcutWarning, in_one_line, warn
 from ..randomness import generator
@@ -60,6 +61,7 @@ def verified(phase: Phase, case: Case, wanted: Shortcuts, run: Run) -> Shortcuts
 
     A warning names what does not agree.
     """
+    phase = replace(phase, train=_chosen(phase, case))
     try:
         client, tensors, expected = _expected(phase, case)
     except PartitaError:
@@ -85,6 +87,12 @@ def verified(phase: Phase, case: Case, wanted: Shortcuts, run: Run) -> Shortcuts
         given_up = " and ".join(sorted(shortcut.value for shortcut in shortcuts - agreeing or shortcuts))
         _warn(f"{given_up or 'Training in place'}: {reason} while training {phase.train}. Please report this.")
     return None
+
+
+def _chosen(phase: Phase, case: Case) -> Selector:
+    """The tensors that are trained in the case: the made-up client holds fewer, by which a selector might choose."""
+    chosen = phase.trained(case.task.network, frozenset(case.names))
+    return Selector(str(phase.train), lambda network, names: chosen & names)
 
 
 def _expected(phase: Phase, case: Case) -> tuple[Client, Tensors, Tensors]:

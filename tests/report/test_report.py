@@ -31,7 +31,7 @@ from partita.report.study import study
 from partita.runs.session import Session
 from partita.runs.stored import read_run
 from partita.runs.target import Spent, reached, spent
-from studies import SETTINGS, experiment_of, made, make_runs, write_run
+from studies import SETTINGS, experiment_of, keep, made, make_runs, write_run
 
 SECTIONS = [
     *("headline", "overview", "paired", "curves", "clients", "gains", "hurt", "guard", "labels", "network"),
@@ -454,6 +454,14 @@ def test_new_clients_are_told_apart(tmp_path: Path) -> None:
 
 def test_a_sample_of_clients_is_told(tmp_path: Path) -> None:
     assert "tested on 2 of 5,000 clients" in page(write_run(tmp_path, {1: [0.5, 0.7]}, clients=5000)).text
+
+
+def test_changes_of_the_last_rounds_participants_are_told_from_those_of_all_clients(tmp_path: Path) -> None:
+    told = "Trained: only the clients that took part in the last round."
+    keep(made({**SETTINGS, "algorithm": "fedper", "participation": 0.5}), tmp_path / "some")
+    keep(made({**SETTINGS, "algorithm": "fedper", "participation": 1.0}), tmp_path / "all")
+    assert told in page(tmp_path / "some").text
+    assert told not in page(tmp_path / "all").text
 
 
 def test_names_from_outside_are_harmless(tmp_path: Path) -> None:

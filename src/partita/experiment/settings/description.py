@@ -54,7 +54,7 @@ def rebuild(description: Mapping[str, Any], like: Experiment | None = None) -> E
     if missing := [key for key, (_, _, kind) in fingerprints(given).items() if kind == PYTHON]:
         raise PartitaError(
             f"This run was made in Python from objects that settings cannot describe: {', '.join(missing)}. Call "
-            "partita.run with the same objects and the same folder; to use its models elsewhere, export them there."
+            "partita.run with the same objects and the same folder: its result has evaluate(), guard() and export()."
         )
     settings = {key: _without_fingerprints(value) for key, value in given.items() if value not in (None, {})}
     if not like:

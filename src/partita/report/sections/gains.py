@@ -59,7 +59,7 @@ def _violins(study: Study, reference: str) -> Html:
     return _violin_figure(study, f"Gain over {reference}", several)
 
 
-def _violin_figure(study: Study, title: str, several: Sequence[Violin]) -> Html:
+def _violin_figure(study: Study, title: str, several: Sequence[Violin], note: str = "") -> Html:
     if not any(value for each in several for value in each.values):
         return tag("figure", tag("figcaption", tag("strong", title), tag("span", "No client's score differs.")))
     change = study.metric.change
@@ -71,9 +71,8 @@ def _violin_figure(study: Study, title: str, several: Sequence[Violin]) -> Html:
     x = gain_axis(study.metric, [0, *(value for each in several for value in each.values)])
     chart = violins(f"{title}: how clients are spread", x, several)
     titles = ["", "least", "lower quarter", "median", "upper quarter", "most", "mean", "values"]
-    return figure(
-        title, chart, titles, rows, "Outline: how many clients. Thick line: the middle half. Dot: the median."
-    )
+    note = f"Outline: how many clients. Thick line: the middle half. Dot: the median.{note}"
+    return figure(title, chart, titles, rows, note)
 
 
 def _changes(study: Study) -> list[Html]:
@@ -85,7 +84,9 @@ def _changes(study: Study) -> list[Html]:
             if values := [value for each in method.tested for value in _change(each.run, variant)]:
                 shown = name if len(study.methods) == 1 else f"{method.name}, {name}"
                 several.append(Violin(shown, values, method.number))
-    return [_violin_figure(study, "Change by training on one's own data", several)] if several else []
+    some = any(0 < len(run.scores("after_local")) < len(run.scores("before_local")) for run in study.runs)
+    note = " Trained: only the clients that took part in the last round." if some else ""
+    return [_violin_figure(study, "Change by training on one's own data", several, note)] if several else []
 
 
 def _change(run: StoredRun, variant: Variant) -> tuple[float, ...]:

@@ -1,6 +1,7 @@
 """Analyses of stored runs: all that apply, with the settings they take, kept in the run, shown and reported."""
 
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -48,6 +49,12 @@ def look(folder: Path, analyses: list[Analysis] | None = None, on_event: OnEvent
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run(tmp_path_factory.mktemp("evaluate") / "run")
+
+
+@pytest.fixture
+def copied(done: Path, tmp_path: Path) -> Path:
+    """For tests that add to it."""
+    return shutil.copytree(done, tmp_path / "run")
 
 
 # What is declared.
@@ -223,27 +230,29 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Non
     return install
 
 
-def test_an_analysis_is_one_file(done: Path, told: Callable[..., str], plugin: Callable[..., None]) -> None:
+def test_an_analysis_is_one_file(copied: Path, told: Callable[..., str], plugin: Callable[..., None]) -> None:
     """It is listed, made with its settings, shown on the terminal and drawn in the report."""
     plugin(loners="mine_of_tests:loners")
     assert json.loads(told("list", "analyses", "--json"))["loners"] == "How many clients there are."
-    assert "Lone clients: not measured. Add it with partita evaluate RUN --what loners" in plain(report(study([done])))
-    printed = told("evaluate", str(done), "--what", "loners", "--clients", "3")
+    assert "Lone clients: not measured. Add it with partita evaluate RUN --what loners" in plain(
+        report(study([copied]))
+    )
+    printed = told("evaluate", str(copied), "--what", "loners", "--clients", "3")
     assert "3 [b]of them" in printed
     assert "A note." in printed
-    text = report(study([done]))
+    text = report(study([copied]))
     assert "<h3>Lone clients</h3>" in text
     assert '<th scope="row">3 [b]of them</th>' in text
-    assert read_run(done).analyses["loners"] == {"count": 3}
+    assert read_run(copied).analyses["loners"] == {"count": 3}
 
 
 def plain(text: str) -> str:
     return text.replace("<code>", "").replace("</code>", "")
 
 
-def test_an_analysis_by_its_path(done: Path, told: Callable[..., str], plugin: Callable[..., None]) -> None:
+def test_an_analysis_by_its_path(copied: Path, told: Callable[..., str], plugin: Callable[..., None]) -> None:
     plugin()
-    assert "4 [b]of them" in told("evaluate", str(done), "--what", "mine_of_tests:loners")
+    assert "4 [b]of them" in told("evaluate", str(copied), "--what", "mine_of_tests:loners")
 
 
 BROKEN = ["mine_of_tests:broken", "mine_of_tests:missing", "mine_of_tests:fails", "nowhere:loners"]

@@ -409,6 +409,10 @@ def test_nobody_hurt_is_a_sentence_and_no_empty_chart(tmp_path: Path) -> None:
     )
 
 
+def test_accuracy_without_the_head_says_of_which_models_it_is(folders: list[Path]) -> None:
+    assert "All scores are of models before fine-tuning." in page(*folders).text
+
+
 def test_missing_analyses_say_which_command_adds_them(tmp_path: Path) -> None:
     shown = page(write_run(tmp_path, {1: [0.5, 0.6]}))
     assert shown.sections == [name for name in SECTIONS if name != "paired"]

@@ -27,6 +27,7 @@ MOST_RANKS = 60
 ALIKE = 1.2
 """Clients of which the largest has less than this many times the samples of the smallest are of one size."""
 FEW_METHODS = 2
+OUTLINE = "Outline: how many clients. Thick line: the middle half. Dot: the median."
 
 
 def gains(study: Study) -> Section:
@@ -59,7 +60,7 @@ def _violins(study: Study, reference: str) -> Html:
     return _violin_figure(study, f"Gain over {reference}", several)
 
 
-def _violin_figure(study: Study, title: str, several: Sequence[Violin], note: str = "") -> Html:
+def _violin_figure(study: Study, title: str, several: Sequence[Violin], note: str = OUTLINE) -> Html:
     if not any(value for each in several for value in each.values):
         return tag("figure", tag("figcaption", tag("strong", title), tag("span", "No client's score differs.")))
     change = study.metric.change
@@ -71,7 +72,6 @@ def _violin_figure(study: Study, title: str, several: Sequence[Violin], note: st
     x = gain_axis(study.metric, [0, *(value for each in several for value in each.values)])
     chart = violins(f"{title}: how clients are spread", x, several)
     titles = ["", "least", "lower quarter", "median", "upper quarter", "most", "mean", "values"]
-    note = f"Outline: how many clients. Thick line: the middle half. Dot: the median.{note}"
     return figure(title, chart, titles, rows, note)
 
 
@@ -85,7 +85,7 @@ def _changes(study: Study) -> list[Html]:
                 shown = name if len(study.methods) == 1 else f"{method.name}, {name}"
                 several.append(Violin(shown, values, method.number))
     some = any(0 < len(run.scores("after_local")) < len(run.scores("before_local")) for run in study.runs)
-    note = " Trained: only the clients that took part in the last round." if some else ""
+    note = f"{OUTLINE} Trained: only the clients that took part in the last round." if some else OUTLINE
     return [_violin_figure(study, "Change by training on one's own data", several, note)] if several else []
 
 

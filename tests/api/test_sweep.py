@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import pytest
 
@@ -48,10 +49,10 @@ def test_the_best_on_validation_data_is_chosen_and_nothing_runs_twice(told: Told
 def test_a_point_that_diverges_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     points = points_of(read_grid([RATES]), Path("runs"), overrides=SMALL)
 
-    def diverge(experiment: object, folder: Path, *args: object, **kwargs: object) -> object:
+    def diverge(experiment: Any, folder: Path, *args: Any, **kwargs: Any) -> object:
         if folder == points[1].folder:
             raise DivergedError("nan")
-        return keep_seeds(experiment, folder, *args, **kwargs)  # type: ignore[arg-type]
+        return keep_seeds(experiment, folder, *args, **kwargs)
 
     monkeypatch.setattr("partita.api.sweep.keep_seeds", diverge)
     made = sweep(points, on="inline")
